@@ -1,0 +1,67 @@
+"""python -m tasks: the commands of the site's back room. Answers go to stdout, the log to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tasks import logs
+from tasks.ledger.errors import JobError
+from tasks.settings import Settings, SettingsWrong, load
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command. 0: done; 1: it could not be done; 2: the command itself was wrong."""
+    given = parser().parse_args(arguments)
+    logs.configure()
+    try:
+        settings = load()
+        return int(given.run(settings, given))
+    except SettingsWrong as wrong:
+        for fault in wrong.faults:
+            print(fault, file=sys.stderr)
+    except JobError as error:
+        print(f"The AI provider cannot be used: {error}. Check AI_PROVIDER and OPENAI_API_KEY.", file=sys.stderr)
+    return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = argparse.ArgumentParser(prog="python -m tasks", description="The back room of a Waybill site.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    worker = commands.add_parser("worker", help="work on jobs; runs dispatcher, scheduler and reconciler too")
+    worker.add_argument("--slots", type=int, metavar="N", help="jobs worked on at once (default: WORKER_SLOTS)")
+    worker.add_argument("--burst", action="store_true", help="end when nothing is left to do now")
+    worker.set_defaults(run=work)
+    commands.add_parser("dispatcher", help="only hand owed deliveries to the queue").set_defaults(run=dispatch)
+    commands.add_parser("reconcile", help="one sweep: expired leases, passed deadlines").set_defaults(run=reconcile)
+    return top
+
+
+def work(settings: Settings, given: argparse.Namespace) -> int:
+    """python -m tasks worker"""
+    from tasks.process import run_worker  # imported late: --help needs no SDK
+
+    slots = settings.worker_slots if given.slots is None else given.slots
+    if slots < 1:
+        raise SettingsWrong(["--slots must be at least 1."])
+    return run_worker(settings, slots=slots, burst=given.burst)
+
+
+def dispatch(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks dispatcher"""
+    from tasks.process import run_dispatcher
+
+    return run_dispatcher(settings)
+
+
+def reconcile(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks reconcile"""
+    from tasks.process import reconcile_once
+
+    print(f"{reconcile_once(settings)} jobs moved")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""One attempt at a job, under its claim: read the document, ask the provider, save the result, or say how it ended.
+
+Each paid or slow step is checkpointed, so that a later attempt recalls it instead of doing it again. No database
+connection is held while a document is read or a call is in the air.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+from sqlalchemy.orm import Session
+
+from tasks import retry_policy
+from tasks.database import Database, is_out_of_reach
+from tasks.fault_points import reached
+from tasks.heartbeat import HeldClaim, Stopped, StopReason
+from tasks.intake import IntakePool, Limits, ReadAbandoned
+from tasks.ledger import calls, checkpoints, queries, transitions
+from tasks.ledger.checkpoints import SavedStep
+from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
+from tasks.ledger.states import Outcome, State
+from tasks.provider.loop import ProviderLoop
+from tasks.recorded_call import RecordedCall
+from tasks.settings import Settings
+from tasks.workflows import WORKFLOWS
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What every attempt of a process works with."""
+
+    settings: Settings
+    database: Database
+    provider: ProviderLoop
+    intake: IntakePool
+
+
+def work_on(held: HeldClaim, tools: Tools) -> State | None:
+    """Make one attempt and record how it ended. The job's new state; None when the claim was lost on the way.
+
+    Raises only what says that the database cannot be reached: then the lease brings the job back.
+    """
+    attempt = Attempt(held, tools)
+    say = log.bind(job=held.claim.job_id.hex, generation=held.claim.generation)
+    try:
+        state = attempt.run()
+    except ClaimLost:
+        say.warning("attempt.claim_lost")
+        return None
+    say.info("attempt.ended", state=str(state))
+    return state
+
+
+class Attempt:
+    """The work of one claim."""
+
+    def __init__(self, held: HeldClaim, tools: Tools) -> None:
+        self.held = held
+        self.claim = held.claim
+        self.tools = tools
+
+    def run(self) -> State:
+        """Succeed, or record why not. The job's new state. Raises ClaimLost."""
+        try:
+            return self._succeed()
+        except Stopped as stopped:
+            return self._hand_back(stopped.reason)
+        except JobError as error:
+            return self._end(error)
+        except AttemptTimedOut:
+            return self._end(JobError(Category.TIMEOUT, "attempt_budget"), Outcome.TIMED_OUT)
+        except Exception as error:
+            if is_out_of_reach(error):
+                raise
+            log.error("attempt.unexpected", job=self.claim.job_id.hex, error=type(error).__name__, at=places(error))
+            return self._end(JobError(Category.INTERNAL, "unexpected"))
+
+    def _succeed(self) -> State:
+        reached("worker.claimed")
+        with self.tools.database.transaction() as session:
+            job = queries.any_job(session, self.claim.job_id)
+            saved = checkpoints.load(session, self.claim.job_id)
+        if job is None:
+            raise ClaimLost
+        text = saved["read"] if "read" in saved else self._read()
+        answer = saved["summarise"] if "summarise" in saved else self._ask(job, text)
+        self.held.check()
+
+        def save(session: Session) -> State:
+            state = transitions.succeed(session, self.claim, text=answer.text, facts=answer.facts)
+            reached("worker.before_commit")
+            return state
+
+        state = self._persist(save)
+        reached("worker.succeeded")
+        return state
+
+    def _read(self) -> SavedStep:
+        self._persist(lambda session: transitions.progress(session, self.claim, step="read", done=0, total=0))
+        with self.tools.database.transaction() as session:
+            original = queries.original_of(session, self.claim.job_id, None)
+        if original is None or original.content is None:
+            raise JobError(Category.INVALID_DOCUMENT, "deleted")
+        limits = Limits(
+            max_chars=self.tools.settings.max_document_chars,
+            wall_seconds=min(Limits.wall_seconds, max(1.0, self.held.seconds_left)),
+        )
+        try:
+            reading = self.tools.intake.read(original.content, original.filename, limits, self.held.stopping)
+        except ReadAbandoned:
+            self.held.check()
+            raise
+        reached("worker.read")
+        read = SavedStep(reading.text, {**reading.facts, "kind": str(reading.kind)})
+        self._persist(
+            lambda session: checkpoints.save(session, self.claim, "read", read, next_step="summarise", done=0, total=1)
+        )
+        reached("worker.read_saved")
+        return read
+
+    def _ask(self, job: queries.JobView, read: SavedStep) -> SavedStep:
+        call = RecordedCall(self.held, self.tools.provider, self.tools.settings, self._persist)
+        answered = call.ask(WORKFLOWS[job.workflow].prompt(read.text, job.options), step="summarise")
+        provider = self.tools.provider.provider
+        facts = {"label": provider.label, "provider": provider.name, "model": answered.answer.model}
+        step = SavedStep(answered.answer.text, facts)
+
+        def keep(session: Session) -> None:
+            calls.close_call(session, answered.call_id, answered.report)
+            checkpoints.save(session, self.claim, "summarise", step, next_step="save", done=1, total=1)
+
+        self._persist(keep)
+        reached("worker.answer_saved")
+        return step
+
+    def _hand_back(self, reason: StopReason) -> State:
+        """Give the job back, uncounted. One whose cancellation was asked for ends as cancelled."""
+        return self._persist(
+            lambda session: transitions.release(
+                session, self.claim, reason=str(reason), interrupted=reason is StopReason.SHUTDOWN
+            )
+        )
+
+    def _end(self, error: JobError, outcome: Outcome | None = None) -> State:
+        return self._persist(lambda session: self._decide_and_end(session, error, outcome))
+
+    def _decide_and_end(self, session: Session, error: JobError, outcome: Outcome | None) -> State:
+        deadline, now = transitions.deadline_of(session, self.claim.job_id)
+        decision = retry_policy.decide(
+            retry_policy.Facts(
+                category=error.category,
+                code=error.code,
+                attempts=self.claim.attempt,
+                max_attempts=self.claim.max_attempts,
+                unknown_calls=calls.unknown_calls(session, self.claim.job_id),
+                deadline=deadline,
+                now=now,
+                retry_after_seconds=getattr(error, "retry_after_seconds", None),
+            )
+        )
+        if isinstance(decision, retry_policy.RetryIn):
+            return transitions.retry_later(
+                session,
+                self.claim,
+                category=error.category,
+                code=error.code,
+                delay_seconds=decision.seconds,
+                outcome=outcome or Outcome.RETRY,
+            )
+        return transitions.fail(
+            session, self.claim, category=decision.category, code=decision.code, outcome=outcome or Outcome.FAILED
+        )
+
+    def _persist(self, work: Callable[[Session], T]) -> T:
+        """What must outlive a short absence of the database: tried again while the reservation stands."""
+        return self.tools.database.persist(work, for_seconds=self.held.reserved_until - time.monotonic())
+
+
+def places(error: BaseException) -> list[str]:
+    """Where an error came through, without its message, which may hold what a person or a provider wrote."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        found.append(f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return found[-6:]

@@ -1,0 +1,89 @@
+"""Connections and transactions. Few connections, short transactions, none held while a provider call is in the air."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+import structlog
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session, sessionmaker
+
+from tasks.settings import Settings, SettingsWrong
+
+log = structlog.get_logger()
+T = TypeVar("T")
+UNREACHABLE = "DATABASE_URL: the database does not answer ({error}). Check the address, and that the server runs."
+Transaction = Callable[[], AbstractContextManager[Session]]
+
+
+def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
+    """What every engine of the house is made with: a small pool, liveness checks, nothing that needs session state.
+
+    Prepared statements are off, since a pooler in transaction mode loses them between transactions.
+    """
+    return {
+        "pool_size": settings.database_pool_size,
+        "max_overflow": 0,
+        "pool_timeout": 20,
+        "pool_pre_ping": True,
+        "pool_recycle": 300,
+        "hide_parameters": True,  # a failing INSERT of a document must not print the document
+        "connect_args": {"prepare_threshold": None, "connect_timeout": 5, "application_name": application_name},
+    }
+
+
+class Database:
+    """The process's way to PostgreSQL."""
+
+    def __init__(self, settings: Settings, application_name: str) -> None:
+        self.engine = create_engine(settings.sqlalchemy_url, **engine_options(settings, application_name))
+        self._sessions = sessionmaker(self.engine, expire_on_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """One transaction: committed when the block ends, rolled back when it raises."""
+        with self._sessions.begin() as session:
+            yield session
+
+    def persist(self, work: Callable[[Session], T], *, for_seconds: float) -> T:
+        """Run `work` in a transaction, again and again while the database cannot be reached, for up to `for_seconds`.
+
+        For what must not be lost by a database restart, such as a paid answer. `work` must be guarded, so that a
+        commit whose answer was lost is harmless to repeat. Raises the last error when the time is over.
+        """
+        end = time.monotonic() + for_seconds
+        wait = 0.1
+        while True:
+            try:
+                with self.transaction() as session:
+                    return work(session)
+            except (DBAPIError, PoolTimeout) as error:
+                if not is_out_of_reach(error) or time.monotonic() + wait > end:
+                    raise
+                log.warning("database.out_of_reach", retry_in_seconds=wait)
+                time.sleep(wait)
+                wait = min(wait * 2, 2.0)
+
+    def require(self) -> None:
+        """Raise SettingsWrong, naming the setting and never its value, unless the database answers."""
+        try:
+            with self.engine.connect():
+                return
+        except DBAPIError as error:
+            raise SettingsWrong([UNREACHABLE.format(error=type(error.orig).__name__)]) from None
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self.engine.dispose()
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether the database may answer the same question later: connection lost or refused, or no connection free."""
+    if isinstance(error, PoolTimeout):
+        return True
+    return isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error, OperationalError))

@@ -1,0 +1,51 @@
+"""Leases and signs of life: one statement for all claims of a process, and one row a process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from sqlalchemy import delete, func, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from tasks.ledger.models import Job, Worker
+from tasks.ledger.states import TRANSITIONS, Event, State
+from tasks.ledger.transitions import Claim, seconds
+
+
+def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) -> dict[uuid.UUID, State]:
+    """Renew the leases of all these claims, up to their reservations, and give the state of each that still stands.
+
+    A claim that is missing in the answer is lost: it changed hands, ended, or its reservation is over. One whose state
+    is CANCEL_REQUESTED is to stop. Renewal is no visible change, so the revision stays.
+    """
+    if not claims:
+        return {}
+    pairs = [(claim.job_id, claim.generation) for claim in claims]
+    rows = session.execute(
+        update(Job)
+        .where(
+            tuple_(Job.id, Job.generation).in_(pairs),
+            Job.state.in_(list(TRANSITIONS[Event.RENEW])),
+            Job.reserved_until > func.now(),
+        )
+        .values(lease_expires_at=func.least(func.now() + seconds(lease_seconds), Job.reserved_until))
+        .returning(Job.id, Job.state)
+        .execution_options(synchronize_session=False)
+    )
+    return {job_id: State(state) for job_id, state in rows}
+
+
+def show_life(session: Session, name: str, *, slots: int) -> None:
+    """Say that this worker is alive now."""
+    statement = insert(Worker).values(name=name, slots=slots)
+    session.execute(
+        statement.on_conflict_do_update(index_elements=[Worker.name], set_={"seen_at": func.now(), "slots": slots})
+    )
+
+
+def say_goodbye(session: Session, name: str, *, forget_silent_seconds: float) -> None:
+    """This worker ends; and those that have been silent for so long never said goodbye themselves."""
+    session.execute(delete(Worker).where(Worker.name == name))
+    session.execute(delete(Worker).where(Worker.seen_at < func.now() - seconds(forget_silent_seconds)))

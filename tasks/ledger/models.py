@@ -1,0 +1,284 @@
+"""The rows that are the truth about every job. Redis may forget everything; these may not.
+
+Constraints are named after the sentence they hold. The database's clock sets every instant.
+The owner of a job is an account id; what an account is, the ledger does not know (the web part adds the foreign key).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from tasks.ledger.errors import Category
+from tasks.ledger.states import HELD, TERMINAL, CallOutcome, Event, Outcome, State
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """One metadata for the ledger and for whatever is built on it."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: DateTime(timezone=True),
+        str: Text,
+        dict[str, Any]: JSONB,
+        bytes: LargeBinary,
+    }
+
+
+def one_of(column: str, words: Iterable[StrEnum]) -> str:
+    """SQL that holds `column` to the given words; NULL passes."""
+    return f"{column} IN ({', '.join(sorted(repr(str(word)) for word in words))})"
+
+
+class Document(Base):
+    """What was handed in, as it was handed in. One row per account and content.
+
+    `content` is None once retention or the owner has deleted it; the row stays, so that history can be read.
+    """
+
+    __tablename__ = "documents"
+    __table_args__ = (UniqueConstraint("account_id", "fingerprint", name="one_document_per_account_and_content"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    account_id: Mapped[uuid.UUID]
+    fingerprint: Mapped[str]
+    filename: Mapped[str | None]
+    kind: Mapped[str]
+    size_bytes: Mapped[int]
+    content: Mapped[bytes | None] = mapped_column(deferred=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Job(Base):
+    """What a person asked for. Never deleted by the machine; its state is the only truth about it."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        CheckConstraint(one_of("state", State), name="state_is_known"),
+        CheckConstraint(one_of("error_category", Category), name="error_category_is_known"),
+        CheckConstraint(
+            f"({one_of('state', TERMINAL)}) = (finished_at IS NOT NULL)", name="finished_if_and_only_if_terminal"
+        ),
+        CheckConstraint(
+            f"({one_of('state', HELD)}) = "
+            "(lease_expires_at IS NOT NULL AND reserved_until IS NOT NULL AND claimed_by IS NOT NULL)",
+            name="held_if_and_only_if_being_worked_on",
+        ),
+        CheckConstraint(
+            "(state = 'retry_wait') = (next_attempt_at IS NOT NULL)", name="next_attempt_known_while_waiting_to_retry"
+        ),
+        CheckConstraint("state <> 'failed' OR error_category IS NOT NULL", name="a_failed_job_has_a_cause"),
+        CheckConstraint("lease_expires_at <= reserved_until", name="a_lease_ends_within_its_reservation"),
+        CheckConstraint(
+            "attempts >= 0 AND interruptions >= 0 AND generation >= 0", name="counters_do_not_go_below_zero"
+        ),
+        CheckConstraint("progress_done <= progress_total", name="progress_is_measured"),
+        # A cancelled wish was withdrawn: the same intent may be recorded again, as a new job.
+        Index(
+            "one_job_per_operation",
+            "operation_key",
+            unique=True,
+            postgresql_where=text("state <> 'cancelled'"),
+        ),
+        Index("jobs_of_an_account_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
+        Index("held_jobs_by_lease", "lease_expires_at", postgresql_where=text("lease_expires_at IS NOT NULL")),
+        Index("unfinished_jobs_by_deadline", "deadline_at", postgresql_where=text("finished_at IS NULL")),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    account_id: Mapped[uuid.UUID]
+    document_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("documents.id"))
+    workflow: Mapped[str]
+    workflow_version: Mapped[int]
+    options: Mapped[dict[str, Any]]
+    title: Mapped[str]
+    operation_key: Mapped[str]
+    fresh_run_key: Mapped[str | None]
+
+    state: Mapped[str] = mapped_column(default=State.QUEUED)
+    revision: Mapped[int] = mapped_column(default=1)  # grows with every change a page could show
+    generation: Mapped[int] = mapped_column(default=0)  # the fencing token: grows each time somebody gets the right
+    attempts: Mapped[int] = mapped_column(default=0)  # ended ones that count; an interruption does not
+    max_attempts: Mapped[int]
+    interruptions: Mapped[int] = mapped_column(default=0)
+    deliveries: Mapped[int] = mapped_column(default=0)  # the number of the newest delivery ever owed
+
+    claimed_by: Mapped[str | None]
+    claimed_at: Mapped[datetime | None]
+    lease_expires_at: Mapped[datetime | None]
+    reserved_until: Mapped[datetime | None]
+    next_attempt_at: Mapped[datetime | None]
+    deadline_at: Mapped[datetime]
+
+    step: Mapped[str | None]
+    progress_done: Mapped[int] = mapped_column(default=0)
+    progress_total: Mapped[int] = mapped_column(default=0)  # 0: not known yet
+
+    error_category: Mapped[str | None]
+    error_code: Mapped[str | None]
+
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class Submission(Base):
+    """One client's key for one submit, and the job it led to: a resent request finds its first answer."""
+
+    __tablename__ = "submissions"
+
+    account_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    idempotency_key: Mapped[str] = mapped_column(primary_key=True)
+    request_fingerprint: Mapped[str]
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Delivery(Base):
+    """A queue message that is still owed. The claim that settles it deletes the row; a row still there is still owed.
+
+    `due_at` is when the dispatcher hands it over (again); `not_before` the earliest moment a claim may take it;
+    `dispatched_at` None until it was handed over once under this number.
+    """
+
+    __tablename__ = "deliveries"
+    __table_args__ = (Index("deliveries_by_due_time", "due_at"),)
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int]
+    due_at: Mapped[datetime]
+    not_before: Mapped[datetime]
+    dispatched_at: Mapped[datetime | None]
+    dispatches: Mapped[int] = mapped_column(default=0)
+
+
+class Attempt(Base):
+    """One claim's work. Written when claimed, closed once, never changed again."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (
+        CheckConstraint(one_of("outcome", Outcome), name="attempt_outcome_is_known"),
+        CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="an_ended_attempt_has_an_outcome"),
+        Index("one_open_attempt_per_job", "job_id", unique=True, postgresql_where=text("ended_at IS NULL")),
+    )
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    generation: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int]  # of the counted attempts; two generations share it when the first was interrupted
+    worker: Mapped[str]
+    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    ended_at: Mapped[datetime | None]
+    outcome: Mapped[str | None]
+    error_category: Mapped[str | None]
+    error_code: Mapped[str | None]
+
+
+class Checkpoint(Base):
+    """The saved answer of one step. A later attempt reads it instead of doing, or paying for, the step again."""
+
+    __tablename__ = "checkpoints"
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    step: Mapped[str] = mapped_column(primary_key=True)
+    generation: Mapped[int]
+    text: Mapped[str]
+    facts: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ProviderCall(Base):
+    """One request to the AI provider. The row is committed before the request starts."""
+
+    __tablename__ = "provider_calls"
+    __table_args__ = (
+        CheckConstraint(one_of("outcome", CallOutcome), name="call_outcome_is_known"),
+        CheckConstraint("(outcome = 'open') = (ended_at IS NULL)", name="an_ended_call_has_an_outcome"),
+        Index("calls_of_a_job", "job_id", "started_at"),
+        Index("open_calls", "started_at", postgresql_where=text("outcome = 'open'")),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    generation: Mapped[int]
+    step: Mapped[str]
+    provider: Mapped[str]
+    model: Mapped[str]
+    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    ended_at: Mapped[datetime | None]
+    outcome: Mapped[str] = mapped_column(default=CallOutcome.OPEN)
+    error_category: Mapped[str | None]
+    error_code: Mapped[str | None]
+    http_status: Mapped[int | None]
+    request_id: Mapped[str | None]  # the provider's own, for its support
+    response_id: Mapped[str | None]
+    input_tokens: Mapped[int | None]  # None: not reported
+    output_tokens: Mapped[int | None]
+
+
+class Result(Base):
+    """The saved outcome of a job. The primary key is the promise: at most one."""
+
+    __tablename__ = "results"
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    generation: Mapped[int]
+    text: Mapped[str]
+    facts: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class JobEvent(Base):
+    """What happened to a job, oldest first. Append only; `facts` never holds text made by a user or a provider."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        CheckConstraint(one_of("event", Event), name="event_is_known"),
+        Index("events_of_a_job", "job_id", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    event: Mapped[str]
+    state: Mapped[str]  # the one it led to
+    generation: Mapped[int]
+    facts: Mapped[dict[str, Any]]
+
+
+class Worker(Base):
+    """A process that was seen working. Redis forgets its workers; this table says who is alive."""
+
+    __tablename__ = "workers"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    slots: Mapped[int]
+    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())

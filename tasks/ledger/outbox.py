@@ -1,0 +1,148 @@
+"""Deliveries that are owed. Postpone, deliver, settle on claim: proof of failure by remaining.
+
+`take_due` moves `due_at` forward before anything is sent, so a dispatcher that dies between its two steps
+delivers again later instead of never. A row goes away only when a claim (or the job's end) deletes it.
+The idea is Sentry's: https://github.com/getsentry/sentry/blob/master/src/sentry/hybridcloud/models/outbox.py
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import case, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from tasks.ledger.models import Delivery, Job
+
+
+@dataclass(frozen=True)
+class OwedDelivery:
+    """One message to hand to the queue.
+
+    `earlier` is the number under which it was handed over before, None at the first time. `not_before` lies in the
+    past when it may run at once; `seconds_to_wait` is the rest of the wait by the database's clock, 0 if none.
+    """
+
+    job_id: uuid.UUID
+    number: int
+    earlier: int | None
+    not_before: datetime
+    seconds_to_wait: float
+
+
+def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = None) -> int:
+    """Owe the job a new delivery, under a new number, and give that number. Replaces one already owed."""
+    number = session.execute(
+        update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries)
+    ).scalar_one()
+    values = {
+        "number": number,
+        "due_at": func.now(),
+        "not_before": func.now() if not_before is None else not_before,
+        "dispatched_at": None,
+        "dispatches": 0,
+    }
+    statement = insert(Delivery).values(job_id=job_id, **values)
+    session.execute(statement.on_conflict_do_update(index_elements=[Delivery.job_id], set_=values))
+    return number
+
+
+def settle(session: Session, job_id: uuid.UUID) -> bool:
+    """Nothing is owed to the job any more. False if nothing was."""
+    return bool(session.execute(delete(Delivery).where(Delivery.job_id == job_id).returning(Delivery.job_id)).all())
+
+
+def take_due(
+    session: Session, *, limit: int, postpone_seconds: float, job_id: uuid.UUID | None = None
+) -> list[OwedDelivery]:
+    """Take the deliveries whose time has come, oldest first, and postpone each before it is sent.
+
+    The postponement doubles with each hand-over, to sixteen times `postpone_seconds`; a delivery that may not run yet
+    is due again at the very moment it may. Rows that another dispatcher holds are skipped, so any number may run.
+    """
+    due = select(Delivery.job_id).where(Delivery.due_at <= func.now())
+    if job_id is not None:
+        due = due.where(Delivery.job_id == job_id)
+    due = due.order_by(Delivery.due_at).limit(limit).with_for_update(skip_locked=True)
+    backoff = func.make_interval(0, 0, 0, 0, 0, 0, postpone_seconds * func.power(2, func.least(Delivery.dispatches, 4)))
+    rows = session.execute(
+        update(Delivery)
+        .where(Delivery.job_id.in_(due.scalar_subquery()))
+        .values(
+            due_at=case((Delivery.not_before > func.now(), Delivery.not_before), else_=func.now() + backoff),
+            dispatches=Delivery.dispatches + 1,
+        )
+        .returning(
+            Delivery.job_id,
+            Delivery.number,
+            Delivery.dispatched_at,
+            Delivery.not_before,
+            func.greatest(0, func.extract("epoch", Delivery.not_before - func.now())),
+        )
+    ).all()
+    return [OwedDelivery(row[0], row[1], row[1] if row[2] is not None else None, row[3], float(row[4])) for row in rows]
+
+
+def renumber(session: Session, job_id: uuid.UUID, number: int) -> int | None:
+    """Give a delivery that is owed under `number` a new one, since the queue refuses a number twice.
+
+    None if it is no longer owed under that number.
+    """
+    owed = session.execute(
+        select(Delivery.number).where(Delivery.job_id == job_id, Delivery.number == number).with_for_update()
+    ).scalar_one_or_none()
+    if owed is None:
+        return None
+    fresh = session.execute(
+        update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries)
+    ).scalar_one()
+    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(number=fresh, dispatched_at=None))
+    return fresh
+
+
+def note_dispatched(session: Session, job_id: uuid.UUID, number: int) -> None:
+    """Remember that the queue took this number. Where a claim has settled it meanwhile, there is nothing to note."""
+    session.execute(
+        update(Delivery).where(Delivery.job_id == job_id, Delivery.number == number).values(dispatched_at=func.now())
+    )
+
+
+def bring_forward(session: Session, job_id: uuid.UUID) -> None:
+    """A message arrived before its time: hand it over again exactly when it may run, not after the postponement."""
+    session.execute(
+        update(Delivery)
+        .where(Delivery.job_id == job_id, Delivery.not_before > func.now())
+        .values(due_at=Delivery.not_before)
+    )
+
+
+def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
+    """A message arrived where it could not be worked on: the delivery is due at once, for somebody else."""
+    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(due_at=func.now()))
+
+
+def bring_all_forward(session: Session) -> int:
+    """The queue has forgotten everything: every delivery it was given becomes due again. How many there were."""
+    return len(
+        session.execute(
+            update(Delivery)
+            .where(Delivery.dispatched_at.is_not(None), Delivery.due_at > func.now())
+            .values(due_at=func.now(), dispatches=0)
+            .returning(Delivery.job_id)
+        ).all()
+    )
+
+
+def seconds_until_next_due(session: Session) -> float | None:
+    """How long until the next delivery is due; 0 if one is due now, None if none is owed."""
+    wait = session.execute(select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp()))).scalar()
+    return None if wait is None else max(0.0, float(wait))
+
+
+def oldest_overdue_seconds(session: Session) -> float:
+    """How long the oldest owed delivery has been allowed to run without being claimed; 0 if none waits."""
+    age = session.execute(text("SELECT extract(epoch FROM now() - min(not_before)) FROM deliveries")).scalar()
+    return max(0.0, float(age or 0))

@@ -1,0 +1,296 @@
+"""What pages, clients, operators and loops read. Nothing here writes. Owner checks stand in the query, not after it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, select, text, true, tuple_
+from sqlalchemy.orm import Session, undefer
+
+from tasks.ledger.models import Attempt, Checkpoint, Delivery, Document, Job, JobEvent, ProviderCall, Result, Worker
+from tasks.ledger.states import TERMINAL, CallOutcome, State
+
+
+@dataclass(frozen=True)
+class JobView:
+    """All that a status page or the API shows of a job, read in one go. Instants are the database's.
+
+    `now` is the database's clock at the read; `next_attempt_at` is None unless waiting to retry; `read_facts` is None
+    until the document was read; `unknown_calls` counts calls that may have been billed without an answer.
+    """
+
+    id: uuid.UUID
+    title: str
+    workflow: str
+    options: Mapping[str, Any]
+    state: State
+    revision: int
+    attempt: int
+    max_attempts: int
+    step: str | None
+    progress_done: int
+    progress_total: int
+    next_attempt_at: datetime | None
+    deadline_at: datetime
+    error_category: str | None
+    error_code: str | None
+    created_at: datetime
+    started_at: datetime | None
+    claimed_at: datetime | None
+    finished_at: datetime | None
+    now: datetime
+    document_id: uuid.UUID
+    filename: str | None
+    kind: str
+    size_bytes: int
+    original_kept: bool
+    read_facts: Mapping[str, Any] | None
+    unknown_calls: int
+    fresh: bool
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing will change any more, unless somebody replays it."""
+        return self.state in TERMINAL
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """How a job stands right now, by the database's clock.
+
+    `seconds_to_attempt` is None unless waiting to retry; `seconds_overdue` is how long it could have been started by
+    a free worker, None when its time has not come or a worker has it.
+    """
+
+    revision: int
+    state: State
+    seconds_to_deadline: float
+    seconds_to_attempt: float | None
+    seconds_overdue: float | None
+
+
+def _job_columns() -> Select[Any]:
+    unknown = (
+        select(func.count())
+        .where(ProviderCall.job_id == Job.id, ProviderCall.outcome == CallOutcome.UNKNOWN)
+        .scalar_subquery()
+    )
+    read_facts = (
+        select(Checkpoint.facts).where(Checkpoint.job_id == Job.id, Checkpoint.step == "read").scalar_subquery()
+    )
+    return select(
+        Job,
+        func.now().label("now"),
+        Document.filename,
+        Document.kind,
+        Document.size_bytes,
+        Document.content.is_not(None).label("original_kept"),
+        read_facts.label("read_facts"),
+        unknown.label("unknown_calls"),
+    ).join(Document, Document.id == Job.document_id)
+
+
+def _view(row: Row[Any]) -> JobView:
+    job: Job = row.Job
+    state = State(job.state)
+    ended = state in TERMINAL or state is State.RETRY_WAIT
+    return JobView(
+        id=job.id,
+        title=job.title,
+        workflow=job.workflow,
+        options=job.options,
+        state=state,
+        revision=job.revision,
+        attempt=job.attempts if state in TERMINAL else min(job.attempts + 1, job.max_attempts),
+        max_attempts=job.max_attempts,
+        step=job.step,
+        progress_done=job.progress_done,
+        progress_total=job.progress_total,
+        next_attempt_at=job.next_attempt_at if ended else None,
+        deadline_at=job.deadline_at,
+        error_category=job.error_category,
+        error_code=job.error_code,
+        created_at=job.created_at,
+        started_at=job.started_at,
+        claimed_at=job.claimed_at,
+        finished_at=job.finished_at,
+        now=row.now,
+        document_id=job.document_id,
+        filename=row.filename,
+        kind=row.kind,
+        size_bytes=row.size_bytes,
+        original_kept=row.original_kept,
+        read_facts=row.read_facts,
+        unknown_calls=row.unknown_calls,
+        fresh=job.fresh_run_key is not None,
+    )
+
+
+def job_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> JobView | None:
+    """The owner's view of a job. None for a missing one and for somebody else's alike."""
+    row = session.execute(
+        _job_columns().where(Job.id == job_id, Job.account_id == account_id).execution_options(populate_existing=True)
+    ).one_or_none()
+    return None if row is None else _view(row)
+
+
+def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
+    """An operator's view of a job, whoever owns it."""
+    row = session.execute(
+        _job_columns().where(Job.id == job_id).execution_options(populate_existing=True)
+    ).one_or_none()
+    return None if row is None else _view(row)
+
+
+def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Pulse | None:
+    """What a poll needs to answer "unchanged", without reading the whole job. None as in `job_of`."""
+
+    def seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.extract("epoch", interval)
+
+    row = session.execute(
+        select(
+            Job.revision,
+            Job.state,
+            seconds(Job.deadline_at - func.now()),
+            seconds(Job.next_attempt_at - func.now()),
+            seconds(func.now() - Delivery.not_before),
+        )
+        .outerjoin(Delivery, Delivery.job_id == Job.id)
+        .where(Job.id == job_id, Job.account_id == account_id)
+    ).one_or_none()
+    if row is None:
+        return None
+    revision, state, to_deadline, to_attempt, overdue = row
+    return Pulse(
+        revision=revision,
+        state=State(state),
+        seconds_to_deadline=float(to_deadline),
+        seconds_to_attempt=None if to_attempt is None else float(to_attempt),
+        seconds_overdue=None if overdue is None or overdue < 0 else float(overdue),
+    )
+
+
+def jobs_of(
+    session: Session,
+    account_id: uuid.UUID,
+    *,
+    limit: int,
+    before: tuple[datetime, uuid.UUID] | None = None,
+    state: State | None = None,
+) -> list[JobView]:
+    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen."""
+    statement = _job_columns().where(Job.account_id == account_id)
+    if before is not None:
+        statement = statement.where(tuple_(Job.created_at, Job.id) < tuple_(*before))
+    if state is not None:
+        statement = statement.where(Job.state == state)
+    rows = session.execute(
+        statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(limit).execution_options(populate_existing=True)
+    ).all()
+    return [_view(row) for row in rows]
+
+
+def result_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Result | None:
+    """The saved result. `account_id` None is for the worker and the operator."""
+    owner = true() if account_id is None else Job.account_id == account_id
+    return session.execute(
+        select(Result).join(Job, Job.id == Result.job_id).where(Result.job_id == job_id, owner)
+    ).scalar_one_or_none()
+
+
+def original_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Document | None:
+    """The document of a job, with its content, which is None once deleted."""
+    owner = true() if account_id is None else Job.account_id == account_id
+    return session.execute(
+        select(Document)
+        .join(Job, Job.document_id == Document.id)
+        .where(Job.id == job_id, owner)
+        .options(undefer(Document.content))
+    ).scalar_one_or_none()
+
+
+def events_of(session: Session, job_id: uuid.UUID) -> Sequence[JobEvent]:
+    """What happened to the job, oldest first."""
+    return session.execute(select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id)).scalars().all()
+
+
+def attempts_of(session: Session, job_id: uuid.UUID) -> Sequence[Attempt]:
+    """The job's attempts, oldest first."""
+    return session.execute(select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.generation)).scalars().all()
+
+
+def calls_of(session: Session, job_id: uuid.UUID) -> Sequence[ProviderCall]:
+    """The job's provider calls, oldest first."""
+    return (
+        session.execute(select(ProviderCall).where(ProviderCall.job_id == job_id).order_by(ProviderCall.started_at))
+        .scalars()
+        .all()
+    )
+
+
+def orphans(session: Session, *, grace_seconds: float) -> int:
+    """How many unfinished jobs are neither owed a delivery nor under a live lease. Always 0, or something is broken.
+
+    `grace_seconds` is what one sweep may take to notice that a lease is over.
+    """
+    grace = func.make_interval(0, 0, 0, 0, 0, 0, grace_seconds)
+    owed = exists().where(Delivery.job_id == Job.id)
+    live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + grace > func.now(), False)
+    return session.execute(
+        select(func.count()).select_from(Job).where(Job.finished_at.is_(None), ~owed, ~live)
+    ).scalar_one()
+
+
+def expired_claims(session: Session, *, limit: int) -> list[uuid.UUID]:
+    """Held jobs whose lease or reservation is over by the database's clock."""
+    return list(
+        session.execute(
+            select(Job.id)
+            .where(or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()))
+            .order_by(Job.lease_expires_at)
+            .limit(limit)
+        ).scalars()
+    )
+
+
+def waiting_past_deadline(session: Session, *, limit: int) -> list[uuid.UUID]:
+    """Jobs whose deadline passed while nobody held them."""
+    return list(
+        session.execute(
+            select(Job.id)
+            .where(and_(Job.finished_at.is_(None), Job.deadline_at <= func.now(), Job.claimed_by.is_(None)))
+            .order_by(Job.deadline_at)
+            .limit(limit)
+        ).scalars()
+    )
+
+
+def unowed_waiting(session: Session, *, limit: int) -> list[uuid.UUID]:
+    """Waiting jobs that are owed nothing. No code path leaves one behind; a hand in the database might."""
+    owed = exists().where(Delivery.job_id == Job.id)
+    return list(
+        session.execute(
+            select(Job.id).where(Job.finished_at.is_(None), Job.claimed_by.is_(None), ~owed).limit(limit)
+        ).scalars()
+    )
+
+
+def live_workers(session: Session, *, seen_within_seconds: float) -> int:
+    """How many workers said within that time that they are alive."""
+    interval = func.make_interval(0, 0, 0, 0, 0, 0, seen_within_seconds)
+    return session.execute(
+        select(func.count()).select_from(Worker).where(Worker.seen_at > func.now() - interval)
+    ).scalar_one()
+
+
+def schema_version(session: Session) -> str | None:
+    """The newest migration the database has seen; None before the first."""
+    there = session.execute(text("SELECT to_regclass('alembic_version') IS NOT NULL")).scalar_one()
+    if not there:
+        return None
+    return session.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()

@@ -1,0 +1,374 @@
+"""Everything that can happen to a job: one event, one function, one guarded UPDATE.
+
+The allowed states come from the table in `states`. Whoever ends an attempt must hold the `Claim`, and the UPDATE
+compares its generation, so a worker that lost its right is refused whatever it holds in its hands.
+Functions take a session and never commit. Lock order: job, then delivery, then the rest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from tasks.ledger import outbox
+from tasks.ledger.calls import close_open_calls
+from tasks.ledger.errors import Category, ClaimLost
+from tasks.ledger.history import note
+from tasks.ledger.models import Attempt, Delivery, Job, Result
+from tasks.ledger.states import TERMINAL, TRANSITIONS, WAITING, CallOutcome, Event, Outcome, State
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to one attempt at one job. Whoever writes must show it."""
+
+    job_id: uuid.UUID
+    generation: int
+    attempt: int  # of the counted ones, from 1
+    max_attempts: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """No claim was given. `reason`: `finished`, `held`, `early`, `deadline`, `not owed` or `unknown job`."""
+
+    reason: str
+
+
+RELEASED_FIELDS: Mapping[str, Any] = {
+    "claimed_by": None,
+    "claimed_at": None,
+    "lease_expires_at": None,
+    "reserved_until": None,
+}
+
+
+def seconds(value: float) -> ColumnElement[Any]:
+    """An interval for the database to add to its own clock."""
+    return func.make_interval(0, 0, 0, 0, 0, 0, value)
+
+
+def move(
+    session: Session,
+    event: Event,
+    job_id: uuid.UUID,
+    *guards: ColumnElement[bool],
+    claim: Claim | None = None,
+    **values: Any,
+) -> Row[str, int, int, int, int] | None:
+    """The one guarded UPDATE. None: the event was not allowed, or a guard did not hold; nothing was written.
+
+    The row has `state` (the new one), `generation`, `attempts`, `max_attempts`, `interruptions`.
+    """
+    table = TRANSITIONS[event]
+    statement = update(Job).where(Job.id == job_id, Job.state.in_(list(table)), *guards)
+    if claim is not None:
+        statement = statement.where(Job.generation == claim.generation)
+    target = case({str(before): str(after) for before, after in table.items()}, value=Job.state)
+    terminal = [before for before, after in table.items() if after in TERMINAL]
+    return session.execute(
+        statement.values(
+            state=target,
+            revision=Job.revision + 1,
+            finished_at=case((Job.state.in_(terminal), func.now()), else_=None) if terminal else None,
+            **values,
+        )
+        .returning(Job.state, Job.generation, Job.attempts, Job.max_attempts, Job.interruptions)
+        .execution_options(synchronize_session=False)
+    ).one_or_none()
+
+
+def claim(
+    session: Session, job_id: uuid.UUID, *, worker: str, lease_seconds: float, reservation_seconds: float
+) -> Claim | Refused:
+    """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt."""
+    owed = select(Delivery.job_id).where(Delivery.job_id == job_id, Delivery.not_before <= func.now()).exists()
+    row = move(
+        session,
+        Event.CLAIM,
+        job_id,
+        owed,
+        Job.deadline_at > func.now(),
+        generation=Job.generation + 1,
+        claimed_by=worker,
+        claimed_at=func.now(),
+        lease_expires_at=func.now() + seconds(min(lease_seconds, reservation_seconds)),
+        reserved_until=func.now() + seconds(reservation_seconds),
+        next_attempt_at=None,
+        started_at=func.coalesce(Job.started_at, func.now()),
+    )
+    if row is None:
+        return _why_refused(session, job_id)
+    outbox.settle(session, job_id)
+    number = row.attempts + 1
+    session.execute(insert(Attempt).values(job_id=job_id, generation=row.generation, number=number, worker=worker))
+    note(session, job_id, Event.CLAIM, row.state, row.generation, attempt=number, of=row.max_attempts)
+    return Claim(job_id, row.generation, number, row.max_attempts)
+
+
+def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
+    found = session.execute(
+        select(Job.state, Job.deadline_at <= func.now(), Delivery.not_before > func.now())
+        .outerjoin(Delivery, Delivery.job_id == Job.id)
+        .where(Job.id == job_id)
+    ).one_or_none()
+    if found is None:
+        return Refused("unknown job")
+    state, past_deadline, early = found
+    if state in TERMINAL:
+        return Refused("finished")
+    if state in (State.RUNNING, State.CANCEL_REQUESTED):
+        return Refused("held")
+    if past_deadline:
+        return Refused("deadline")
+    if early:
+        outbox.bring_forward(session, job_id)
+        return Refused("early")
+    return Refused("not owed")
+
+
+def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
+    """Say which step is being worked on, and how much of it is measured as done. Raises ClaimLost."""
+    row = move(
+        session, Event.CHECKPOINT, claim.job_id, claim=claim, step=step, progress_done=done, progress_total=total
+    )
+    if row is None:
+        raise ClaimLost
+
+
+def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, Any]) -> State:
+    """Save the result and end the job, in one transaction. Gives CANCELLED if a cancel came first: nothing is saved.
+
+    Raises ClaimLost.
+    """
+    state = _end(session, Event.SUCCEED, claim, Outcome.SUCCEEDED, counted=True, error_category=None, error_code=None)
+    if state is State.SUCCEEDED:
+        session.execute(
+            insert(Result).values(job_id=claim.job_id, generation=claim.generation, text=text, facts=dict(facts))
+        )
+    return state
+
+
+def retry_later(
+    session: Session,
+    claim: Claim,
+    *,
+    category: Category,
+    code: str | None = None,
+    delay_seconds: float,
+    outcome: Outcome = Outcome.RETRY,
+) -> State:
+    """End the attempt, counted, and owe a delivery that may run after `delay_seconds`. Raises ClaimLost."""
+    due = session.execute(select(func.now() + seconds(delay_seconds))).scalar_one()
+    state = _end(
+        session,
+        Event.RETRY_LATER,
+        claim,
+        outcome,
+        counted=True,
+        error_category=category,
+        error_code=code,
+        next_attempt_at=case((Job.state == State.RUNNING, due), else_=None),
+        facts={"category": category, "code": code, "until": due.isoformat()},
+    )
+    if state is State.RETRY_WAIT:
+        outbox.owe(session, claim.job_id, not_before=due)
+    return state
+
+
+def fail(
+    session: Session, claim: Claim, *, category: Category, code: str | None = None, outcome: Outcome = Outcome.FAILED
+) -> State:
+    """End the attempt and the job. Raises ClaimLost."""
+    return _end(
+        session,
+        Event.FAIL,
+        claim,
+        outcome,
+        counted=True,
+        error_category=category,
+        error_code=code,
+        facts={"category": category, "code": code},
+    )
+
+
+def release(session: Session, claim: Claim, *, reason: str, interrupted: bool) -> State:
+    """Hand the job back, uncounted: owed again at once. `interrupted` feeds the poison guard. Raises ClaimLost."""
+    state = _end(
+        session,
+        Event.RELEASE,
+        claim,
+        Outcome.RELEASED,
+        counted=False,
+        interruptions=Job.interruptions + (1 if interrupted else 0),
+        facts={"reason": reason},
+    )
+    if state is State.QUEUED:
+        outbox.owe(session, claim.job_id)
+    return state
+
+
+def _end(
+    session: Session,
+    event: Event,
+    claim: Claim,
+    outcome: Outcome,
+    *,
+    counted: bool,
+    facts: Mapping[str, object] | None = None,
+    **values: Any,
+) -> State:
+    row = move(
+        session,
+        event,
+        claim.job_id,
+        claim=claim,
+        attempts=Job.attempts + (1 if counted else 0),
+        **RELEASED_FIELDS,
+        **values,
+    )
+    if row is None:
+        raise ClaimLost
+    state = State(row.state)
+    if state is State.CANCELLED:
+        outcome, facts = Outcome.CANCELLED, None
+    elif state in TERMINAL:
+        outbox.settle(session, claim.job_id)
+    _close_attempt(
+        session, claim.job_id, claim.generation, outcome, values.get("error_category"), values.get("error_code")
+    )
+    close_open_calls(session, claim.job_id, CallOutcome.UNKNOWN)
+    note(session, claim.job_id, event, state, row.generation, attempt=claim.attempt, **(facts or {}))
+    return state
+
+
+def _close_attempt(
+    session: Session,
+    job_id: uuid.UUID,
+    generation: int,
+    outcome: Outcome,
+    category: Category | None = None,
+    code: str | None = None,
+) -> None:
+    session.execute(
+        update(Attempt)
+        .where(Attempt.job_id == job_id, Attempt.generation == generation, Attempt.ended_at.is_(None))
+        .values(ended_at=func.now(), outcome=outcome, error_category=category, error_code=code)
+    )
+
+
+def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State | None:
+    """The owner wants no result: at once if nobody holds it, else asked of the holder. None: too late or not theirs."""
+    row = move(session, Event.CANCEL, job_id, Job.account_id == account_id, next_attempt_at=None)
+    if row is None:
+        return None
+    state = State(row.state)
+    if state is State.CANCELLED:
+        outbox.settle(session, job_id)
+    note(session, job_id, Event.CANCEL, state, row.generation)
+    return state
+
+
+def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> State | None:
+    """Take a job back from a holder that went silent: lease or reservation over by the database's clock.
+
+    None if it was renewed or ended meanwhile. The attempt counts as an interruption, not as an attempt; a job that
+    has been interrupted more than `max_interruptions` times ends as crashed.
+    """
+    row = move(
+        session,
+        Event.EXPIRE,
+        job_id,
+        or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()),
+        interruptions=Job.interruptions + 1,
+        error_category=Category.CRASHED,
+        error_code="worker_lost",
+        next_attempt_at=case((Job.state == State.RUNNING, func.now()), else_=None),
+        **RELEASED_FIELDS,
+    )
+    if row is None:
+        return None
+    state = State(row.state)
+    _close_attempt(session, job_id, row.generation, Outcome.LOST, Category.CRASHED)
+    close_open_calls(session, job_id, CallOutcome.UNKNOWN)
+    note(session, job_id, Event.EXPIRE, state, row.generation, interruptions=row.interruptions)
+    if state is not State.RETRY_WAIT:
+        return state
+    if row.interruptions > max_interruptions:
+        return fail_waiting(session, job_id, category=Category.CRASHED, code="interrupted_too_often")
+    outbox.owe(session, job_id)
+    return state
+
+
+def fail_waiting(session: Session, job_id: uuid.UUID, *, category: Category, code: str | None = None) -> State | None:
+    """End a job that nobody holds: its deadline passed, or it was interrupted too often. None if somebody holds it."""
+    row = move(
+        session,
+        Event.FAIL,
+        job_id,
+        Job.claimed_by.is_(None),
+        error_category=category,
+        error_code=code,
+        next_attempt_at=None,
+    )
+    if row is None:
+        return None
+    outbox.settle(session, job_id)
+    note(session, job_id, Event.FAIL, row.state, row.generation, category=category, code=code)
+    return State(row.state)
+
+
+def replay(
+    session: Session,
+    job_id: uuid.UUID,
+    *,
+    deadline_seconds: float,
+    more_attempts: int,
+    cause: str,
+    account_id: uuid.UUID | None = None,
+) -> State | None:
+    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made. None if not failed.
+
+    `account_id` restricts it to its owner; None is an operator's.
+    """
+    guards = [] if account_id is None else [Job.account_id == account_id]
+    row = move(
+        session,
+        Event.REPLAY,
+        job_id,
+        *guards,
+        deadline_at=func.now() + seconds(deadline_seconds),
+        max_attempts=Job.attempts + more_attempts,
+        interruptions=0,
+    )
+    if row is None:
+        return None
+    outbox.owe(session, job_id)
+    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause)
+    return State(row.state)
+
+
+def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime]:
+    """The job's deadline and the database's now, to be compared with each other only."""
+    row = session.execute(select(Job.deadline_at, func.now()).where(Job.id == job_id)).one()
+    return row[0], row[1]
+
+
+def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
+    """Owe a waiting job the delivery it lacks, and give its number. None if it is held, finished, or owed one.
+
+    Nothing here leaves a job like that; a row deleted by hand does.
+    """
+    waiting = session.execute(
+        select(Job.next_attempt_at)
+        .outerjoin(Delivery, Delivery.job_id == Job.id)
+        .where(Job.id == job_id, Job.state.in_(list(WAITING)), Delivery.job_id.is_(None))
+        .with_for_update(of=Job)
+    ).one_or_none()
+    return None if waiting is None else outbox.owe(session, job_id, not_before=waiting[0])

@@ -1,0 +1,148 @@
+"""The way to RQ and Redis. Messages are wake-ups and carry ids; Redis may forget them all.
+
+With `tasks.worker`, the only module that imports rq or redis.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from redis import BlockingConnectionPool, Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+from rq import Queue
+from rq.exceptions import DuplicateJobError
+from rq.job import Job
+from rq.registry import ScheduledJobRegistry
+from rq.scheduler import RQScheduler
+
+from tasks.settings import Settings
+
+MESSAGE_VERSION = 1
+DELIVER = "tasks.worker.deliver"
+RESULT_TTL_SECONDS = 3600
+FAILURE_TTL_SECONDS = 7 * 24 * 3600
+
+QueueUnreachable = RedisError
+"""What every method here raises when Redis does not answer."""
+
+
+def connect(settings: Settings, *, connections: int, answer_within_seconds: float | None = None) -> Redis:
+    """A client whose pool holds at most `connections`; callers wait for a free one instead of opening more.
+
+    `answer_within_seconds` bounds connecting and each answer, for callers that would rather go on without Redis.
+    """
+    bounds = {} if answer_within_seconds is None else {"socket_timeout": answer_within_seconds}
+    pool = BlockingConnectionPool.from_url(
+        settings.redis_url.get_secret_value(),
+        max_connections=connections,
+        timeout=10 if answer_within_seconds is None else answer_within_seconds,
+        socket_connect_timeout=2 if answer_within_seconds is None else answer_within_seconds,
+        socket_keepalive=True,
+        health_check_interval=30,
+        retry=Retry(NoBackoff(), 1),  # once: a connection that the host closed while idle is not a fault
+        **bounds,
+    )
+    return Redis(connection_pool=pool)
+
+
+def message_id(job_id: uuid.UUID, number: int) -> str:
+    """RQ's id of a delivery. Each number is used once: RQ refuses an id for as long as it remembers it."""
+    return f"{job_id.hex}-{number}"
+
+
+class DeliveryQueue:
+    """Deliveries in RQ: one queue, JSON only, ids only."""
+
+    def __init__(self, settings: Settings, connection: Redis) -> None:
+        self.connection = connection
+        self.rq = Queue(settings.queue_name, connection=connection, serializer="json")
+        self._scheduled = ScheduledJobRegistry(queue=self.rq)
+        self._job_timeout = settings.job_timeout_seconds
+        self._epoch_key = f"waybill:epoch:{settings.queue_name}"
+
+    def send(self, job_id: uuid.UUID, number: int, *, wait_seconds: float) -> bool:
+        """Hand a delivery over, to run at once or after a wait. False if the queue knew this number already.
+
+        The wait is put in RQ's scheduled registry, where it can be seen. RQ works in whole seconds and may start
+        it most of a second early, so the claim checks the time again.
+        """
+        arguments = {
+            "kwargs": {"v": MESSAGE_VERSION, "job": job_id.hex, "delivery": number},
+            "job_id": message_id(job_id, number),
+            "description": message_id(job_id, number),
+            "job_timeout": self._job_timeout,
+            "result_ttl": RESULT_TTL_SECONDS,
+            "failure_ttl": FAILURE_TTL_SECONDS,
+            "unique": True,
+        }
+        try:
+            if wait_seconds > 0:
+                self.rq.enqueue_at(datetime.now(UTC) + timedelta(seconds=wait_seconds), DELIVER, **arguments)
+            else:
+                self.rq.enqueue(DELIVER, **arguments)
+        except DuplicateJobError:
+            return False
+        return True
+
+    def waiting(self, ids: Iterable[str]) -> set[str]:
+        """Which of these messages are in the queue and would still be delivered: listed, and not evicted."""
+        wanted = set(ids)
+        if not wanted:
+            return set()
+        listed = wanted & set(self.rq.get_job_ids())
+        return {found for found in listed if Job.exists(found, connection=self.connection)}
+
+    def scheduled(self, ids: Iterable[str]) -> set[str]:
+        """Which of these messages wait in the scheduled registry for their time."""
+        wanted = set(ids)
+        return wanted & set(self._scheduled.get_job_ids(cleanup=False)) if wanted else set()
+
+    def unschedule(self, identifier: str) -> None:
+        """Take a message out of the scheduled registry, since another one delivers it."""
+        self._scheduled.remove(identifier, delete_job=True)
+
+    def has_forgotten(self) -> bool:
+        """Whether Redis lost its memory since this was last asked by anybody: flushed, or restarted empty."""
+        return bool(self.connection.set(self._epoch_key, "1", nx=True))
+
+    def ping(self) -> None:
+        """Raises QueueUnreachable when Redis does not answer."""
+        self.connection.ping()
+
+    def depth(self) -> int:
+        """How many messages wait for a slot."""
+        return self.rq.count
+
+    def scheduler(self) -> ScheduledDeliveries:
+        """RQ's scheduler for this queue, to be run step by step."""
+        return ScheduledDeliveries(self.rq, self.connection)
+
+
+class ScheduledDeliveries:
+    """RQ's own scheduler, run in a thread of the worker instead of a process of its own.
+
+    RQ forks it; a fork of a process with threads and database connections is unsafe, and costs a small plan 60 MB.
+    """
+
+    def __init__(self, queue: Queue, connection: Redis) -> None:
+        self._scheduler = RQScheduler([queue], connection=connection, serializer="json", interval=1)
+        self._born = False
+
+    def step(self) -> None:
+        """Move the messages whose time has come into the queue. One scheduler a queue does it; the lock is RQ's."""
+        if not self._born:
+            self._scheduler.register_birth()
+            self._born = True
+        if self._scheduler.should_reacquire_locks:
+            self._scheduler.acquire_locks()
+        self._scheduler.heartbeat()
+        self._scheduler.enqueue_scheduled_jobs()
+
+    def stop(self) -> None:
+        """Let another worker's scheduler take over at once."""
+        if self._born:
+            self._scheduler.stop()

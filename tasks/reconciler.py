@@ -1,0 +1,73 @@
+"""Makes the rows true again after silence. Runs in every worker; any number may run at once.
+
+Each finding is settled in a transaction of its own by the same guarded events everybody uses, so whoever comes second
+finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from tasks.database import Transaction
+from tasks.ledger import queries, transitions
+from tasks.ledger.errors import Category
+from tasks.settings import Settings
+
+log = structlog.get_logger()
+
+BATCH = 200
+
+
+class Reconciler:
+    """The sweep over expired leases, passed deadlines, and waiting jobs that are owed nothing."""
+
+    def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
+        self._transaction = transaction
+        self._settings = settings
+        self._wake_dispatcher = wake_dispatcher
+
+    def step(self) -> int:
+        """One sweep. How many jobs were moved."""
+        moved = self._each("expired", queries.expired_claims, self._expire)
+        moved += self._each("past_deadline", queries.waiting_past_deadline, self._end_at_deadline)
+        moved += self._each("owed_nothing", queries.unowed_waiting, self._owe)
+        if moved:
+            self._wake_dispatcher()
+        return moved
+
+    def _each(
+        self, what: str, find: Callable[..., list[uuid.UUID]], settle: Callable[[Session, uuid.UUID], object]
+    ) -> int:
+        with self._transaction() as session:
+            found = find(session, limit=BATCH)
+        moved = 0
+        for job_id in found:
+            with self._transaction() as session:
+                outcome = settle(session, job_id)
+            if outcome is not None:
+                moved += 1
+                log.info(f"reconciled.{what}", job=job_id.hex, to=str(outcome))
+        return moved
+
+    def _expire(self, session: Session, job_id: uuid.UUID) -> object:
+        return transitions.expire(session, job_id, max_interruptions=self._settings.max_interruptions)
+
+    def _end_at_deadline(self, session: Session, job_id: uuid.UUID) -> object:
+        return transitions.fail_waiting(session, job_id, category=Category.DEADLINE, code="not_done_in_time")
+
+    def _owe(self, session: Session, job_id: uuid.UUID) -> object:
+        return transitions.owe_waiting(session, job_id)
+
+    def run(self, stopping: threading.Event) -> None:
+        """Sweep until told to stop."""
+        while not stopping.wait(self._settings.sweep_seconds):
+            try:
+                self.step()
+            except SQLAlchemyError as error:
+                log.warning("reconciler.waits", error=type(error).__name__)

@@ -1,0 +1,138 @@
+"""One provider call with its row: written before the request, closed with what came back, or with `unknown`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy.orm import Session
+
+from tasks.fault_points import reached
+from tasks.heartbeat import HeldClaim, Stopped, StopReason
+from tasks.ledger import calls
+from tasks.ledger.calls import CallReport
+from tasks.ledger.errors import AttemptTimedOut, Category
+from tasks.ledger.states import CallOutcome
+from tasks.provider import Answer, CallProgress, Prompt, ProviderError
+from tasks.provider.loop import ProviderLoop
+from tasks.settings import Settings
+
+T = TypeVar("T")
+Persist = Callable[[Callable[[Session], T]], T]
+
+LOOK_AROUND_SECONDS = 1.0  # RQ's timeout is delivered between two bytecodes, so no wait is longer than this
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call that brought an answer. Its row is still open: close it with `report` where the answer is saved."""
+
+    call_id: uuid.UUID
+    answer: Answer
+    report: CallReport
+
+
+class RecordedCall:
+    """The way to the provider for one attempt."""
+
+    def __init__(self, held: HeldClaim, loop: ProviderLoop, settings: Settings, persist: Persist[uuid.UUID | None]):
+        self._held = held
+        self._loop = loop
+        self._settings = settings
+        self._persist = persist
+
+    def ask(self, prompt: Prompt, *, step: str) -> Answered:
+        """Make the call. Raises ProviderError, Stopped, AttemptTimedOut; the row says the same."""
+        self._held.check()
+        claim = self._held.claim
+        provider = self._loop.provider.name
+        model = self._settings.ai_model if provider == "openai" else provider
+        call_id = self._persist(
+            lambda session: calls.open_call(
+                session, claim.job_id, claim.generation, step=step, provider=provider, model=model
+            )
+        )
+        if call_id is None:
+            raise Stopped(StopReason.CANCEL)  # or the claim is gone: handing it back will tell
+        reached("worker.call_recorded")
+        answer = self._make(prompt, call_id)
+        reached("worker.answered")
+        return Answered(call_id, answer, report_of_answer(answer))
+
+    def _make(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
+        progress = CallProgress()
+        try:
+            future = self._loop.submit(
+                prompt,
+                client_request_id=str(call_id),
+                budget_seconds=min(self._settings.provider_call_seconds, max(0.1, self._held.seconds_left)),
+                progress=progress,
+            )
+            self._held.at_stop(future.cancel)
+            try:
+                return self._await(future)
+            finally:
+                future.cancel()  # of no effect once it is done; nothing goes on behind our back otherwise
+        except ProviderError as error:
+            self._close(call_id, report_of_error(error))
+            raise
+        except Stopped as stopped:
+            cancelled = stopped.reason is StopReason.CANCEL
+            self._close(call_id, cut_off(progress, CallOutcome.CANCELLED if cancelled else CallOutcome.UNKNOWN))
+            raise
+        except BaseException:
+            self._close(call_id, cut_off(progress, CallOutcome.UNKNOWN))
+            raise
+
+    def _await(self, future: Future[Answer]) -> Answer:
+        while True:
+            left = self._held.seconds_left
+            if left <= 0:
+                raise AttemptTimedOut
+            try:
+                return future.result(min(LOOK_AROUND_SECONDS, left))
+            except NotYet:
+                continue
+            except CancelledError:
+                self._held.check()
+                raise AttemptTimedOut from None  # nobody told us to stop, so the loop itself ended
+
+    def _close(self, call_id: uuid.UUID, report: CallReport) -> None:
+        def close(session: Session) -> None:
+            calls.close_call(session, call_id, report)
+
+        self._persist(close)
+
+
+def report_of_answer(answer: Answer) -> CallReport:
+    """What the row of a call says after this answer."""
+    return CallReport(
+        CallOutcome.SUCCEEDED,
+        request_id=answer.request_id,
+        response_id=answer.response_id,
+        model=answer.model,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+    )
+
+
+def report_of_error(error: ProviderError) -> CallReport:
+    """What the row of a call says after this error."""
+    return CallReport(
+        CallOutcome.UNKNOWN if error.category is Category.UNCERTAIN else CallOutcome.FAILED,
+        category=error.category,
+        code=error.error_code or error.code,
+        http_status=error.http_status,
+        request_id=error.request_id,
+    )
+
+
+def cut_off(progress: CallProgress, outcome: CallOutcome) -> CallReport:
+    """What the row of a call says that we ended ourselves. One that was never sent cannot have been billed."""
+    if not progress.sent:
+        return CallReport(CallOutcome.FAILED, category=Category.CONNECTION, code="never_sent")
+    return CallReport(outcome, category=Category.UNCERTAIN, code="cut_off")

@@ -1,0 +1,13 @@
+"""What can be asked for. One file a workflow; this is their list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tasks.workflows.base import Choice, OptionsWrong, Workflow
+from tasks.workflows.summary import Summary
+
+WORKFLOWS: Mapping[str, Workflow] = MappingProxyType({workflow.name: workflow for workflow in (Summary(),)})
+
+__all__ = ["WORKFLOWS", "Choice", "OptionsWrong", "Workflow"]

@@ -1,0 +1,89 @@
+"""Real services for every test: one PostgreSQL and one Redis a run, emptied before each test that uses them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+
+from tasks.database import Database
+from tasks.queue import DeliveryQueue, connect
+from tasks.settings import Settings
+from tests.support import house
+from webapp.embedded import services, temporary_directory
+
+for name in list(os.environ):
+    if name.startswith("OPENAI_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
+        del os.environ[name]  # no test reaches anything but loopback, whatever the developer's shell says
+
+
+@pytest.fixture(scope="session")
+def addresses() -> Iterator[dict[str, str]]:
+    """DATABASE_URL and REDIS_URL of this run: a fresh database, migrated once, and a Redis that is ours alone."""
+    with temporary_directory() as directory, services(Path(directory), durable=False) as found:
+        house.refuse_a_redis_in_use(found["REDIS_URL"])
+        with house.own_database(found["DATABASE_URL"]) as database_url:
+            addresses = {"DATABASE_URL": database_url, "REDIS_URL": found["REDIS_URL"]}
+            house.migrate(addresses)
+            yield addresses
+
+
+@pytest.fixture
+def settings(addresses: dict[str, str]) -> Settings:
+    """Settings as a test wants them: short times, no AI key, plain http."""
+    return house.settings(addresses)
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    """The database, empty."""
+    database = Database(settings, "waybill-test")
+    with database.transaction() as session:
+        house.empty(session)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def queue(settings: Settings) -> Iterator[DeliveryQueue]:
+    """The queue, empty."""
+    connection = connect(settings, connections=4)
+    connection.flushdb()
+    yield DeliveryQueue(settings, connection)
+    connection.close()
+
+
+@pytest.fixture
+def account_id(database: Database) -> uuid.UUID:
+    """Somebody who owns jobs."""
+    with database.transaction() as session:
+        return house.make_account(session)
+
+
+@pytest.fixture
+def app(settings: Settings, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
+    """The web app over the emptied services."""
+    from webapp import create_app
+    from webapp.extensions import db
+
+    app = create_app(settings)
+    app.config["TESTING"] = True
+    yield app
+    with app.app_context():
+        db.engine.dispose()
+
+
+@pytest.fixture
+def now(database: Database) -> object:
+    """The database's clock, to be asked again and again."""
+
+    def ask() -> object:
+        with database.transaction() as session:
+            return session.execute(text("SELECT clock_timestamp()")).scalar_one()
+
+    return ask

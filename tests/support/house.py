@@ -1,0 +1,131 @@
+"""How a test makes the things it needs, by the house's own doors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
+
+from tasks.ledger.models import Base
+from tasks.ledger.recording import Intent, NewDocument, Recorded, record
+from tasks.settings import Settings
+from webapp.models import Account, Role
+
+ROOT = Path(__file__).parents[2]
+TEXT = b"The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
+
+
+def settings(addresses: dict[str, str], **changed: Any) -> Settings:
+    """Settings over these services, with the times of a test."""
+    values: dict[str, Any] = {
+        "database_url": addresses["DATABASE_URL"],
+        "redis_url": addresses["REDIS_URL"],
+        "waybill_demo": True,
+        "ai_provider": "local",
+        "queue_name": "waybill-test",
+        "proxy_hops": 0,
+    }
+    return Settings(**{**values, **changed})
+
+
+def environment(addresses: dict[str, str], **changed: str) -> dict[str, str]:
+    """The environment of a child process over these services."""
+    base = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": "waybill-test", "PYTHONWARNINGS": "ignore"}
+    return {**base, **ours, **addresses, **changed}
+
+
+def migrate(addresses: dict[str, str]) -> None:
+    """Bring the database to the newest schema, as a release does."""
+    subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "wsgi", "db", "upgrade"],
+        check=True,
+        cwd=ROOT,
+        env=environment(addresses),
+        capture_output=True,
+    )
+
+
+@contextmanager
+def own_database(address: str) -> Iterator[str]:
+    """A database of this run's own on the given server; dropped at the end."""
+    name = f"waybill_test_{uuid.uuid4().hex[:8]}"
+    url = make_url(address).set(drivername="postgresql+psycopg")
+    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    try:
+        yield url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        server.dispose()
+
+
+def refuse_a_redis_in_use(address: str) -> None:
+    """The tests empty their Redis. One that holds anything is somebody's."""
+    with redis.Redis.from_url(address) as connection:
+        if connection.dbsize():
+            raise SystemExit("REDIS_URL points at a Redis that is in use. The tests would empty it; give them another.")
+
+
+def empty(session: Session) -> None:
+    """No row in any table."""
+    names = ", ".join(table.name for table in Base.metadata.sorted_tables)
+    session.execute(text(f"TRUNCATE {names}"))
+
+
+def make_account(session: Session, email: str | None = None, role: Role = Role.USER) -> uuid.UUID:
+    """An account without a usable password, for tests that do not sign in."""
+    account = Account(email=email or f"{uuid.uuid4().hex[:12]}@example.org", password_hash="-", role=role)
+    session.add(account)
+    session.flush()  # the id is wanted now
+    return account.id
+
+
+def submit(
+    session: Session,
+    account_id: uuid.UUID,
+    content: bytes = TEXT,
+    *,
+    deadline_seconds: float = 600,
+    max_attempts: int = 3,
+    **intent: Any,
+) -> Recorded:
+    """A job, recorded the way the web does it."""
+    wanted: dict[str, Any] = {
+        "title": "Harbour report",
+        "workflow": "summary",
+        "workflow_version": 1,
+        "options": {"length": "medium", "form": "prose"},
+    }
+    return record(
+        session,
+        Intent(account_id=account_id, **{**wanted, **intent}),
+        NewDocument(content, "txt", "harbour.txt"),
+        deadline_seconds=deadline_seconds,
+        max_attempts=max_attempts,
+    )
+
+
+def wait_until(fact: Callable[[], Any], *, within: float = 20, every: float = 0.02, what: str = "") -> Any:
+    """Ask until the answer is true, and give it. Fails when it does not become true in time."""
+    until = time.monotonic() + within
+    while True:
+        found = fact()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within} s: {what or fact}")
+        time.sleep(every)

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from webapp import create_app
+
+app = create_app()
