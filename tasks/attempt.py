@@ -149,6 +149,7 @@ class Attempt:
         )
 
     def _end(self, error: JobError, outcome: Outcome | None = None) -> State:
+        log.warning("attempt.failed", job=self.claim.job_id.hex, category=error.category, code=error.code)
         return self._persist(lambda session: self._decide_and_end(session, error, outcome))
 
     def _decide_and_end(self, session: Session, error: JobError, outcome: Outcome | None) -> State:

@@ -45,23 +45,23 @@ class Settings(BaseSettings):
     openai_api: Literal["responses", "chat"] = "responses"
     ai_model: str = "gpt-5-mini"
 
-    connect_timeout_seconds: float = Field(5, gt=0)
-    provider_call_seconds: float = Field(60, gt=0)
-    attempt_seconds: float = Field(90, gt=0)
-    reservation_seconds: float = Field(120, gt=0)
-    runtime_allowance_seconds: float = Field(150, gt=0)
-    job_deadline_seconds: float = Field(600, gt=0)
-    lease_seconds: float = Field(15, gt=0)
+    connect_timeout_seconds: float = Field(5, gt=0, allow_inf_nan=False)
+    provider_call_seconds: float = Field(60, gt=0, allow_inf_nan=False)
+    attempt_seconds: float = Field(90, gt=0, allow_inf_nan=False)
+    reservation_seconds: float = Field(120, gt=0, allow_inf_nan=False)
+    runtime_allowance_seconds: float = Field(150, gt=0, allow_inf_nan=False)
+    job_deadline_seconds: float = Field(600, gt=0, allow_inf_nan=False)
+    lease_seconds: float = Field(15, gt=0, allow_inf_nan=False)
     max_attempts: int = Field(3, ge=1)
     max_interruptions: int = Field(5, ge=0)
-    shutdown_grace_seconds: float = Field(25, gt=0)
+    shutdown_grace_seconds: float = Field(25, gt=0, allow_inf_nan=False)
 
     queue_name: str = Field("waybill", pattern=r"^[A-Za-z0-9_-]{1,40}$")
     worker_slots: int = Field(16, ge=1, le=400)
     worker_max_jobs: int | None = Field(None, ge=1, description="Recycle the worker after so many deliveries.")
     provider_concurrency: int = Field(16, ge=1, le=400)
     database_pool_size: int = Field(4, ge=1, description="Connections to PostgreSQL a process may hold.")
-    sweep_seconds: float = Field(2, gt=0, description="How often the reconciler looks.")
+    sweep_seconds: float = Field(2, gt=0, allow_inf_nan=False, description="How often the reconciler looks.")
 
     max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024)
     max_document_chars: int = Field(200_000, ge=1000)

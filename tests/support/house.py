@@ -5,23 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
+from tasks.ledger import transitions
 from tasks.ledger.models import Base
 from tasks.ledger.recording import Intent, NewDocument, Recorded, record
+from tasks.ledger.states import State
+from tasks.ledger.transitions import Claim
 from tasks.settings import Settings
 from webapp.models import Account, Role
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 TEXT = b"The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
 
@@ -117,6 +123,50 @@ def submit(
         deadline_seconds=deadline_seconds,
         max_attempts=max_attempts,
     )
+
+
+def claim(session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, worker: str = "somebody") -> Claim:
+    """A claim that is given."""
+    claim = transitions.claim(session, job_id, worker=worker, lease_seconds=lease_seconds, reservation_seconds=120)
+    assert isinstance(claim, Claim), claim
+    return claim
+
+
+def let_the_lease_run_out(session: Session, job_id: uuid.UUID) -> None:
+    """Move the end of the lease into the past, as time would."""
+    session.execute(
+        text("UPDATE jobs SET lease_expires_at = now() - interval '1 second' WHERE id = :id"), {"id": job_id}
+    )
+
+
+def let_the_wait_be_over(session: Session, job_id: uuid.UUID) -> None:
+    """Move a scheduled retry to now, as time would."""
+    session.execute(text("UPDATE deliveries SET not_before = now(), due_at = now() WHERE job_id = :id"), {"id": job_id})
+
+
+def state_of(session: Session, job_id: uuid.UUID) -> State:
+    """Where the job is."""
+    return State(session.execute(text("SELECT state FROM jobs WHERE id = :id"), {"id": job_id}).scalar_one())
+
+
+def count(session: Session, table: str) -> int:
+    """How many rows a table has."""
+    return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+
+
+def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:
+    """Run these in threads that start together, and give what each returned or raised."""
+    barrier = threading.Barrier(len(works))
+
+    def run(work: Callable[[], T]) -> T | Exception:
+        barrier.wait(10)
+        try:
+            return work()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        return list(threads.map(run, works))
 
 
 def wait_until(fact: Callable[[], Any], *, within: float = 20, every: float = 0.02, what: str = "") -> Any:

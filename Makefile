@@ -1,0 +1,39 @@
+# Two commands: `make demo` runs the app on this machine, `make test` checks everything.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint lock clean
+
+help: ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/installed: requirements.txt tests/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Waybill needs Python 3.11 or newer. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Making $(VENV) and installing the packages. This takes a minute the first time."
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "The venv module is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
+	@touch $@
+
+demo: $(VENV)/installed ## run the app on this machine, with everything it needs
+	@exec $(BIN)/python -m webapp.demo
+
+lint: $(VENV)/installed ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## everything: lint, then all tests against a real PostgreSQL and Redis
+	$(BIN)/python -m pytest
+
+lock: $(VENV)/installed ## write the lock files anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --upgrade pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --all-extras -c requirements.txt pyproject.toml -o tests/requirements.txt
+
+clean: ## remove the virtual environment and the demo's data
+	rm -rf $(VENV) .demo
