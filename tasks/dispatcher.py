@@ -21,7 +21,7 @@ from tasks.queue import DeliveryQueue, QueueUnreachable, message_id
 log = structlog.get_logger()
 
 BATCH = 100
-POSTPONE_SECONDS = 10.0
+POSTPONE_SECONDS = 5.0
 POLL_SECONDS = 1.0
 
 
@@ -63,24 +63,37 @@ class Dispatcher:
         return len(due)
 
     def _hand_over(self, owed: OwedDelivery, waiting: set[str], scheduled: set[str]) -> None:
-        number = owed.number
+        number: int | None = owed.number
         if owed.earlier is not None:
             earlier = message_id(owed.job_id, owed.earlier)
             if earlier in waiting or (earlier in scheduled and owed.seconds_to_wait > 0):
                 return  # it is only a backlog: no second copy
-            with self._transaction() as session:
-                fresh = outbox.renumber(session, owed.job_id, number)
-            if fresh is None:
-                return  # claimed meanwhile
-            number = fresh
+            number = self._renumber(owed)
             if earlier in scheduled:
                 self._queue.unschedule(earlier)  # its time has come; RQ would move it up to 0.8 s early or late
-        self._queue.send(owed.job_id, number, wait_seconds=owed.seconds_to_wait)
+        if number is not None and not self._send(owed, number) and not self._still_there(owed, number):
+            # Somebody sent this number and died before noting it, and the message was lost besides.
+            number = self._renumber(owed)
+            if number is not None:
+                self._send(owed, number)
+
+    def _renumber(self, owed: OwedDelivery) -> int | None:
+        """A new number for a message that is gone. None: claimed meanwhile, so nothing is owed."""
+        with self._transaction() as session:
+            return outbox.renumber(session, owed.job_id, owed.number)
+
+    def _send(self, owed: OwedDelivery, number: int) -> bool:
+        sent = self._queue.send(owed.job_id, number, wait_seconds=owed.seconds_to_wait)
         reached("dispatcher.sent")
         with self._transaction() as session:
             outbox.note_dispatched(session, owed.job_id, number)
         reached("dispatcher.noted")
         log.info("delivery.dispatched", job=owed.job_id.hex, delivery=number, wait_seconds=owed.seconds_to_wait)
+        return sent
+
+    def _still_there(self, owed: OwedDelivery, number: int) -> bool:
+        identifier = message_id(owed.job_id, number)
+        return bool(self._queue.waiting([identifier]) or self._queue.scheduled([identifier]))
 
     def wake(self) -> None:
         """Look again at once: something was just owed."""

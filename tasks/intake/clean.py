@@ -1,0 +1,48 @@
+"""Text that every later station can hold: PostgreSQL, JSON, the provider's API, a page.
+
+Readers see what a model sees: characters that print nothing, but could carry a message past the person who hands the
+document in, are taken out. Those that scripts and emoji are made of stay, where scripts and emoji use them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_NEWLINES = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+
+# Subdivision flags (England, Scotland, Wales, …) are the only writing that is made of tag characters.
+_TAG_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
+_IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Joiners and direction marks: one at a time, after a character that is not ASCII, so that a run cannot spell anything.
+_MARKS = "\u061c\u200c-\u200f"
+
+_INVISIBLE = (
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # controls, except tab and newline
+    "\u00ad\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\ufdd0-\ufdef\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+    + "".join(f"{chr((plane << 16) + 0xFFFE)}{chr((plane << 16) + 0xFFFF)}" for plane in range(1, 17))
+    + "]"
+)
+_UNWANTED = re.compile(f"({_TAG_FLAG})|{_INVISIBLE}+")
+_LOOSE_MARKS = re.compile(f"(?:^|(?<=[\x00-\x7f{_MARKS}]))[{_MARKS}]+", re.MULTILINE)
+_LOOSE_SELECTORS = re.compile(
+    "(?:^|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef]))[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+    f"|(?<![{_IDEOGRAPH}])[\U000e0100-\U000e01ef]",
+    re.MULTILINE,
+)
+
+
+def clean(text: str) -> str:
+    """Return `text` as it may be stored, shown and sent.
+
+    The halves of a split character are joined, or become U+FFFD where the other half is missing. Every sort of line
+    end becomes a newline. NUL, controls, byte-order marks, zero-width, direction-override and tag characters, and
+    noncharacters go. Cleaning twice changes nothing more.
+    """
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text = _NEWLINES.sub("\n", text)
+    text = _UNWANTED.sub(lambda match: match[1] or "", text)
+    text = _LOOSE_SELECTORS.sub("", text)
+    return _LOOSE_MARKS.sub("", text)

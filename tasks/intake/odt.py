@@ -1,0 +1,102 @@
+"""Events of an OpenDocument `content.xml` → its text."""
+
+from __future__ import annotations
+
+import re
+
+from tasks.intake.errors import DocumentRefused, Refusal
+
+# Deleted passages, comments, hidden fields, forms, declarations and data.
+_SKIPPED = frozenset({
+    "tracked-changes", "annotation", "hidden-text", "hidden-paragraph", "forms", "scripts", "font-face-decls",
+    "binary-data", "sequence-decls", "variable-decls", "user-field-decls",
+})  # fmt: skip
+_PICTURE_WORDS = re.compile(r"\{[^}]*svg[^}]*\}(?:title|desc)")
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+class OdtText:
+    """Collects the text of `text:p` and `text:h`; table cells are divided by tabs, notes stand at the end."""
+
+    def __init__(self, max_chars: int) -> None:
+        self._out: list[str] = []
+        self._body = self._out
+        self._notes: list[str] = []
+        self._left = max_chars
+        self._skipping = 0
+        self._in_paragraph = 0
+        self._style = ""
+        self._hidden_styles: set[str] = set()
+        self._citation = 0  # where in the body the last mark of a note begins
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = _local(tag)
+        values = {_local(key): value for key, value in attributes.items()}
+        if name == "style":
+            self._style = values.get("name", "")
+        elif name == "text-properties" and values.get("display") == "none":
+            self._hidden_styles.add(self._style)
+        if self._skipping or name in _SKIPPED or _PICTURE_WORDS.match(tag) or self._is_hidden(name, values):
+            self._skipping += 1
+        elif name in ("p", "h"):
+            self._in_paragraph += 1
+        elif name == "note-citation":
+            self._citation = len(self._body)
+            self._add("[")
+        elif name == "note-body":
+            self._out = self._notes
+            self._add("".join(self._body[self._citation :]) + " ")
+        elif name == "list-item":
+            self._add("- ")
+        elif name == "s" and self._in_paragraph:
+            self._add(" " * min(int(values.get("c", "1")) if values.get("c", "1").isdecimal() else 1, 1_000))
+        elif name in ("tab", "line-break") and self._in_paragraph:
+            self._add("\t" if name == "tab" else "\n")
+
+    def end(self, tag: str) -> None:
+        name = _local(tag)
+        if self._skipping:
+            self._skipping -= 1
+        elif name in ("p", "h"):
+            self._in_paragraph -= 1
+            self._add("\n")
+        elif name == "note-citation":
+            self._add("]")
+        elif name == "note-body":
+            self._out = self._body
+        elif name == "table-cell":
+            self._end_of_cell("\t")
+        elif name == "table-row":
+            self._end_of_cell("\n")
+
+    def data(self, text: str) -> None:
+        if self._in_paragraph and not self._skipping:
+            text = _SPACES.sub(" ", text)
+            if text.startswith(" ") and (not self._out or self._out[-1].endswith((" ", "\n"))):
+                text = text[1:]
+            self._add(text)
+
+    def close(self) -> str:
+        return "\n".join(filter(None, ("".join(self._body).strip(), "".join(self._notes).strip())))
+
+    def _is_hidden(self, name: str, values: dict[str, str]) -> bool:
+        if name in ("p", "h", "span", "section"):
+            return values.get("style-name") in self._hidden_styles or values.get("display") == "none"
+        return False
+
+    def _end_of_cell(self, divider: str) -> None:
+        while self._out and self._out[-1] in ("\n", "\t"):
+            if self._out.pop() == "\t" and divider == "\t":
+                self._out.append("\t")
+                break
+        self._add(divider)
+
+    def _add(self, text: str) -> None:
+        self._out.append(text)
+        self._left -= len(text)
+        if self._left < 0:
+            raise DocumentRefused(Refusal.TOO_LONG)
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition("}")[2]

@@ -1,0 +1,37 @@
+"""Providers of summaries, and the only modules that import an AI SDK.
+
+Every answer becomes an `Answer` or one classified `ProviderError`; nothing else leaves, save cancellation. Nobody here
+retries, waits for a retry, or reads the environment (the HTTP client's proxy and certificate variables excepted).
+"""
+
+from __future__ import annotations
+
+from tasks.provider.base import Answer, CallProgress, Prompt, Provider, ProviderError
+from tasks.provider.budget import complete_within
+from tasks.provider.settings import ProviderSettings
+
+
+def make_provider(settings: ProviderSettings) -> Provider:
+    """The provider that the settings name. Raises ProviderError when it cannot work with them.
+
+    Each is imported when it is asked for: the SDK takes half a second and 40 MB, sumy comes with an extra only.
+    """
+    if settings.provider == "local":
+        from tasks.provider.local import LocalProvider
+
+        return LocalProvider()
+    from tasks.provider.openai_api import OpenAIProvider
+
+    return OpenAIProvider(settings)
+
+
+__all__ = [
+    "Answer",
+    "CallProgress",
+    "Prompt",
+    "Provider",
+    "ProviderError",
+    "ProviderSettings",
+    "complete_within",
+    "make_provider",
+]

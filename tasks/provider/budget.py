@@ -1,0 +1,42 @@
+"""The wall-clock budget of one call.
+
+An SDK's or HTTP client's timeout bounds each socket operation, and every byte that arrives starts it anew: a server
+that trickles keeps its client for ever (https://github.com/pydantic/httpx2/issues/557). Only a clock around the whole
+call bounds the whole call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from tasks.ledger.errors import Category
+from tasks.provider.base import Answer, CallProgress, Prompt, Provider, ProviderError, call_progress
+
+
+async def complete_within(
+    provider: Provider,
+    prompt: Prompt,
+    *,
+    budget_seconds: float,
+    client_request_id: str,
+    progress: CallProgress | None = None,
+) -> Answer:
+    """The answer, or a ProviderError, within the budget; a call that is cut off has its connection closed.
+
+    Cut off after the request began to leave: UNCERTAIN, since the server may finish and bill it. Before that: TIMEOUT.
+    Hand in a `progress` to know `sent` even when the call is cancelled from outside.
+    """
+    if not math.isfinite(budget_seconds):
+        raise ValueError(f"a budget must be a number of seconds, not {budget_seconds!r}")
+    progress = progress or CallProgress()
+    token = call_progress.set(progress)
+    try:
+        async with asyncio.timeout(budget_seconds):
+            return await provider.complete(prompt, client_request_id=client_request_id)
+    except TimeoutError:
+        pass
+    finally:
+        call_progress.reset(token)
+    # Raised here and not in the handler: there, what was cut off would come along as __context__.
+    raise ProviderError(Category.UNCERTAIN if progress.sent else Category.TIMEOUT, "call_budget", sent=progress.sent)

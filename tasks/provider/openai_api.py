@@ -1,0 +1,131 @@
+"""OpenAI, and every server that speaks its Responses or Chat Completions API."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx2
+import openai
+
+from tasks.ledger.errors import Category
+from tasks.provider.answers import read_answer
+from tasks.provider.base import Answer, CallProgress, Prompt, ProviderError, call_progress, clean_identifier
+from tasks.provider.classify import classify_exception
+from tasks.provider.prompt import messages
+from tasks.provider.settings import OPENAI_BASE_URL, ProviderSettings
+from tasks.provider.watch import bound_answer, watch_sending
+
+_KEY = re.compile(r"[\x21-\x7e]+\Z")
+
+
+class OpenAIProvider:
+    """One client and one connection pool; belongs to the event loop in which its first call is made."""
+
+    name = "openai"
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        """Raises ProviderError(AUTH) for a key, an address or a proxy that cannot work."""
+        self._settings = settings
+        try:
+            self._client = _make_client(settings)
+            # Imported by the SDK when first touched; not to be paid out of the first call's budget.
+            self._responses = self._client.responses.with_raw_response
+            self._chat = self._client.chat.completions.with_raw_response
+            return
+        except ProviderError as error:
+            failure = error
+        except Exception:  # quotes what it does not like: a proxy's address with its password, for instance
+            failure = ProviderError(Category.AUTH, "client_settings", sent=False)
+        raise failure
+
+    @property
+    def label(self) -> str:
+        return f"Summary by the AI model {self._settings.model}"
+
+    async def complete(self, prompt: Prompt, *, client_request_id: str) -> Answer:
+        progress = call_progress.get() or CallProgress()
+        token = call_progress.set(progress)
+        try:
+            if clean_identifier(client_request_id) is None:
+                raise ProviderError(Category.INTERNAL, "client_request_id", sent=False)
+            raw = await self._send(prompt, client_request_id)
+            return read_answer(
+                self._settings.api, raw.content, model=self._settings.model, request_id=raw.headers.get("x-request-id")
+            )
+        except Exception as error:
+            failure = classify_exception(error, sent=progress.sent)
+        finally:
+            call_progress.reset(token)
+        # Raised here and not in the handler: there, the SDK's error would come along as __context__, and with it the
+        # document, the provider's words and, for a malformed key, the key.
+        raise failure
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _send(self, prompt: Prompt, client_request_id: str) -> Any:
+        system, user = messages(prompt)
+        limit = prompt.max_output_tokens
+        # The first is for OpenAI's support to find a call whose answer never came. The second is not documented for
+        # these endpoints: gateways may use it, nobody here relies on it.
+        headers = {"X-Client-Request-Id": client_request_id, "Idempotency-Key": client_request_id}
+        if self._settings.api == "responses":
+            return await self._responses.create(
+                model=self._settings.model,
+                instructions=system,
+                input=user,
+                store=False,
+                max_output_tokens=openai.omit if limit is None else limit,
+                extra_headers=headers,
+            )
+        return await self._chat.create(
+            model=self._settings.model,
+            messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
+            max_completion_tokens=openai.omit if limit is None else limit,
+            extra_headers=headers,
+        )
+
+
+def _make_client(settings: ProviderSettings) -> openai.AsyncOpenAI:
+    key = _checked_key(settings.api_key)
+    base_url = _checked_base_url(settings.base_url or OPENAI_BASE_URL)
+    wait, connect = settings.call_seconds, settings.connect_timeout_seconds
+    timeout = httpx2.Timeout(connect=connect, read=wait, write=wait, pool=connect)
+    return openai.AsyncOpenAI(
+        api_key=key,
+        base_url=base_url,
+        max_retries=0,  # the ledger alone retries
+        timeout=timeout,  # again: the SDK takes a client's timeout for unset when it equals the library's default
+        http_client=httpx2.AsyncClient(
+            timeout=timeout,
+            follow_redirects=False,
+            limits=httpx2.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency),
+            event_hooks={"request": [watch_sending], "response": [bound_answer]},
+        ),
+    )
+
+
+def _checked_key(key: str | None) -> str:
+    """The key without the white space around it.
+
+    A line break inside would make the HTTP client raise an error that quotes the key, so such a key never gets there.
+    """
+    key = (key or "").strip()
+    if not key:
+        raise ProviderError(Category.AUTH, "missing_key", sent=False)
+    if not _KEY.match(key):
+        raise ProviderError(Category.AUTH, "malformed_key", sent=False)
+    return key
+
+
+def _checked_base_url(base_url: str) -> str:
+    try:
+        url = httpx2.URL(base_url.strip())
+        # A password in the address would be in every log line that names the address.
+        usable = url.scheme in ("http", "https") and bool(url.host) and not url.userinfo
+    except httpx2.InvalidURL:
+        usable = False
+    if not usable:
+        raise ProviderError(Category.AUTH, "base_url", sent=False)
+    return base_url.strip()

@@ -1,0 +1,20 @@
+"""What must hold of every error that a provider raises, whatever the provider said."""
+
+from __future__ import annotations
+
+import traceback
+
+from tasks.provider import ProviderError
+
+KEY = "sk-SECRETKEY-0123456789"
+DOCUMENT = "DOCUMENTTEXT about a pier."
+# The fake marks its own words with "(fake)".
+SECRETS = (KEY, "SECRETKEY", "DOCUMENTTEXT", "(fake)", "Bad Gateway", "PROXYPASSWORD")
+
+
+def assert_harmless(error: ProviderError) -> None:
+    """Nothing of the key, the document or the provider's words is in what a log or a row may keep of the error."""
+    told = "".join(traceback.format_exception(error)) + repr(error) + str(error) + repr(vars(error))
+    assert not [secret for secret in SECRETS if secret in told]
+    assert error.__cause__ is None
+    assert error.__context__ is None

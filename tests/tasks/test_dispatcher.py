@@ -1,0 +1,143 @@
+"""Postpone, deliver, settle on claim: what is owed reaches the queue, whatever Redis forgets."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from sqlalchemy import text
+
+from tasks.database import Database
+from tasks.dispatcher import Dispatcher
+from tasks.ledger import outbox, queries, transitions
+from tasks.ledger.errors import Category
+from tasks.queue import DELIVER, DeliveryQueue, QueueUnreachable, connect, message_id
+from tasks.settings import Settings
+from tests.support import house
+
+
+@pytest.fixture
+def dispatcher(database: Database, queue: DeliveryQueue) -> Dispatcher:
+    queue.has_forgotten()  # so that a fresh Redis is no news
+    return Dispatcher(database.transaction, queue)
+
+
+def submit(database: Database, account_id: uuid.UUID, content: bytes = house.TEXT) -> uuid.UUID:
+    with database.transaction() as session:
+        return house.submit(session, account_id, content).job_id
+
+
+def let_it_be_due_again(database: Database) -> None:
+    with database.transaction() as session:
+        session.execute(text("UPDATE deliveries SET due_at = now()"))
+
+
+def test_a_message_carries_ids_and_nothing_else(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    job_id = submit(database, account_id)
+    assert dispatcher.dispatch_now(job_id)
+    message = queue.rq.fetch_job(message_id(job_id, 1))
+    assert message is not None
+    assert message.func_name == DELIVER
+    assert message.kwargs == {"v": 1, "job": job_id.hex, "delivery": 1}
+    assert message.description == message.id == f"{job_id.hex}-1"
+    stored = b"".join(value for key in queue.connection.keys() for value in _dump(queue, key))
+    for secret in (b"harbour", b"Harbour", b"pier"):
+        assert secret not in stored
+
+
+def _dump(queue: DeliveryQueue, key: bytes) -> list[bytes]:
+    if queue.connection.type(key) != b"hash":
+        return [key]
+    return [part for pair in queue.connection.hgetall(key).items() for part in pair]
+
+
+def test_a_backlog_makes_no_second_copy(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    submit(database, account_id)
+    for _ in range(3):
+        dispatcher.step()
+        let_it_be_due_again(database)
+    assert queue.depth() == 1
+
+
+@pytest.mark.parametrize("loss", ["hash", "entry", "both"])
+def test_a_message_that_redis_lost_is_sent_again_under_a_new_number(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID, loss: str
+) -> None:
+    job_id = submit(database, account_id)
+    dispatcher.step()
+    if loss in ("hash", "both"):
+        queue.connection.delete(f"rq:job:{message_id(job_id, 1)}")
+    if loss in ("entry", "both"):
+        queue.connection.lrem(queue.rq.key, 0, message_id(job_id, 1))
+    let_it_be_due_again(database)
+    dispatcher.step()
+    assert message_id(job_id, 2) in queue.rq.get_job_ids()
+
+
+def test_when_redis_forgot_everything_all_that_was_sent_is_sent_again_at_once(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    for n in range(20):
+        submit(database, account_id, f"text number {n}".encode())
+    assert dispatcher.step() == 20
+    queue.connection.flushdb()
+    assert dispatcher.step() == 20
+    assert queue.depth() == 20
+
+
+def test_a_crash_between_send_and_note_sends_the_same_number_and_makes_no_copy(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    job_id = submit(database, account_id)
+    queue.send(job_id, 1, wait_seconds=0)
+    dispatcher.step()
+    assert queue.rq.get_job_ids() == [message_id(job_id, 1)]
+
+
+def test_a_retry_waits_in_rqs_scheduled_registry_and_is_promoted_when_due(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        job_id = house.submit(session, account_id).job_id
+        claim = house.claim(session, job_id)
+        transitions.retry_later(session, claim, category=Category.OVERLOADED, delay_seconds=60)
+    dispatcher.step()
+    assert queue.depth() == 0
+    assert queue.scheduled([message_id(job_id, 2)]) == {message_id(job_id, 2)}
+    with database.transaction() as session:
+        house.let_the_wait_be_over(session, job_id)
+    dispatcher.step()
+    assert queue.rq.get_job_ids() == [message_id(job_id, 3)]
+    assert queue.scheduled([message_id(job_id, 2)]) == set()
+
+
+def test_without_redis_nothing_is_postponed_and_the_submit_goes_on(
+    database: Database, settings: Settings, account_id: uuid.UUID
+) -> None:
+    from webapp.embedded import free_port
+
+    nowhere = settings.model_copy(update={"redis_url": type(settings.redis_url)(f"redis://127.0.0.1:{free_port()}")})
+    connection = connect(nowhere, connections=1, answer_within_seconds=0.2)
+    dispatcher = Dispatcher(database.transaction, DeliveryQueue(nowhere, connection))
+    job_id = submit(database, account_id)
+    assert not dispatcher.dispatch_now(job_id)
+    with pytest.raises(QueueUnreachable):
+        dispatcher.step()
+    with database.transaction() as session:
+        assert outbox.seconds_until_next_due(session) == 0
+        assert queries.orphans(session, grace_seconds=0) == 0
+
+
+@pytest.mark.race
+def test_dispatchers_that_run_at_once_send_each_delivery_once(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    for n in range(30):
+        submit(database, account_id, f"text number {n}".encode())
+    handled = house.all_at_once([dispatcher.step] * 4)
+    assert sum(one for one in handled if isinstance(one, int)) == 30, handled
+    assert queue.depth() == 30

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import uuid
+
+from tasks.database import Database
+from tasks.ledger import queries
+from tasks.ledger.states import State
+from tasks.queue import DeliveryQueue
+from tests.support import house
+from tests.support.processes import process
+
+
+def test_a_burst_turns_a_recorded_job_into_a_saved_summary_and_ends(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        job_id = house.submit(session, account_id).job_id
+    with process(["-m", "tasks", "worker", "--burst"], house.environment(addresses)) as burst:
+        assert burst.wait() == 0, burst.log
+        with database.transaction() as session:
+            view = queries.job_of(session, job_id, account_id)
+            assert view is not None
+            assert view.state is State.SUCCEEDED, burst.log
+            assert queries.result_of(session, job_id, account_id) is not None
+            assert house.count(session, "workers") == 0
