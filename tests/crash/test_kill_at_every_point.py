@@ -14,7 +14,7 @@ from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
-from tests.support.processes import worker
+from tests.support.processes import asking, worker
 
 # After these the provider was asked; its answer is saved from `worker.answer_saved` on.
 PAID_AND_LOST = {"worker.answered"}
@@ -28,13 +28,7 @@ def test_a_kill_at_this_point_still_ends_in_one_result(
     with database.transaction() as session:
         job_id = house.submit(session, account_id).job_id
     with FakeProvider() as fake:
-        provider = {
-            "AI_PROVIDER": "openai",
-            "OPENAI_API_KEY": "test",
-            "OPENAI_BASE_URL": fake.base_url,
-            "LEASE_SECONDS": "1",
-            "SWEEP_SECONDS": "0.2",
-        }
+        provider = asking(fake, LEASE_SECONDS=1, SWEEP_SECONDS=0.2)
         with worker(addresses, ready=False, WAYBILL_DIE_AT=point, **provider) as victim:
             assert victim.wait() == -signal.SIGKILL, victim.log
         with worker(addresses, **provider) as survivor:

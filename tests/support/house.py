@@ -154,6 +154,19 @@ def count(session: Session, table: str) -> int:
     return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
+def constraints(session: Session) -> set[tuple[str, str]]:
+    """Every constraint and index of the database, by name and by what it says."""
+    return {
+        (name, definition)
+        for query in (
+            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
+            "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        )
+        for name, definition in session.execute(text(query))
+        if "alembic_version" not in f"{name} {definition}"
+    }
+
+
 def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:
     """Run these in threads that start together, and give what each returned or raised."""
     barrier = threading.Barrier(len(works))

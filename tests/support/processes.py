@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tests.support.fake_provider import FakeProvider
 from tests.support.house import ROOT, environment, wait_until
 
 
@@ -66,6 +67,12 @@ def process(arguments: list[str], variables: Mapping[str, str]) -> Iterator[Proc
         yield child
     finally:
         child.end()
+
+
+def asking(fake: FakeProvider, **more: Any) -> dict[str, str]:
+    """The environment of a site whose provider is this fake."""
+    ours = {"AI_PROVIDER": "openai", "OPENAI_API_KEY": "test", "OPENAI_BASE_URL": fake.base_url}
+    return {**ours, **{key: str(value) for key, value in more.items()}}
 
 
 @contextmanager

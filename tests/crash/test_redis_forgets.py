@@ -1,0 +1,40 @@
+"""Redis may forget everything; every accepted job still ends in one result."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tasks.database import Database
+from tasks.ledger import queries
+from tasks.queue import DeliveryQueue
+from tests.support import house
+from tests.support.fake_provider import FakeProvider
+from tests.support.processes import asking, worker
+
+
+@pytest.mark.crash
+def test_a_flush_with_twenty_jobs_queued_loses_none(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        for n in range(20):
+            house.submit(session, account_id, f"Report number {n}.".encode())
+    with FakeProvider() as fake:
+        fake.script([{"mode": "gate"}])
+        with worker(addresses, slots=2, **asking(fake)) as running:
+            fake.wait_for_requests(2)
+            house.wait_until(lambda: queue.depth() == 18)
+            queue.connection.flushdb()
+            fake.release()
+
+            def all_saved() -> bool:
+                with database.transaction() as session:
+                    return house.count(session, "results") == 20
+
+            house.wait_until(all_saved, within=30, what=running.log)
+        assert len(fake.requests) == 20
+    with database.transaction() as session:
+        assert queries.orphans(session, grace_seconds=0) == 0
+        assert house.count(session, "deliveries") == 0

@@ -1,0 +1,30 @@
+"""The database that a release makes is the one the models describe."""
+
+from __future__ import annotations
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from tasks.database import Database
+from tasks.ledger import queries
+from tests.support import house
+from webapp.models import Base
+
+
+def test_models_and_migrations_agree(database: Database) -> None:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_checks_and_indexes_agree_to_the_word(database: Database, spare_database: Database) -> None:
+    with database.transaction() as migrated, spare_database.transaction() as described:
+        assert house.constraints(migrated) == house.constraints(described)
+
+
+def test_there_is_one_newest_migration_and_the_database_is_at_it(database: Database) -> None:
+    scripts = ScriptDirectory(house.ROOT / "webapp" / "migrations")
+    assert len(scripts.get_heads()) == 1
+    with database.transaction() as session:
+        assert queries.schema_version(session) == scripts.get_current_head()

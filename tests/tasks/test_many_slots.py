@@ -1,0 +1,62 @@
+"""One worker, 200 calls in the air, a handful of connections."""
+
+from __future__ import annotations
+
+import uuid
+
+import psycopg
+import redis
+
+from tasks.database import Database
+from tasks.ledger import queries
+from tasks.queue import DeliveryQueue
+from tests.support import house
+from tests.support.fake_provider import FakeProvider
+from tests.support.processes import asking, process, worker
+from webapp.embedded import free_port
+
+JOBS = 200
+ALLOWED = 12
+
+
+def test_two_hundred_slow_answers_are_waited_for_at_once_over_few_connections(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        for n in range(JOBS):
+            house.submit(session, account_id, f"Report number {n}. Nothing happened that day.".encode())
+    database.engine.dispose()
+    queue.connection.connection_pool.disconnect()
+    port = str(free_port())
+    with FakeProvider() as fake, psycopg.connect(addresses["DATABASE_URL"], autocommit=True) as watch:
+        fake.script([{"mode": "ok", "delay": 5}])
+        provider = asking(fake, PROVIDER_CONCURRENCY=JOBS)
+        web = process(
+            ["-m", "gunicorn", "wsgi:app"], house.environment(addresses, HOST="127.0.0.1", PORT=port, **provider)
+        )
+        with web, worker(addresses, slots=JOBS, **provider) as crowd, redis.Redis.from_url(addresses["REDIS_URL"]) as r:
+            in_redis = in_postgresql = 0
+
+            def all_in_flight() -> bool:
+                nonlocal in_redis, in_postgresql
+                in_redis = max(in_redis, len(r.client_list()) - 1)
+                in_postgresql = max(
+                    in_postgresql,
+                    watch.execute(
+                        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                    ).fetchone()[0],  # type: ignore[index]
+                )
+                return fake.in_flight >= JOBS
+
+            house.wait_until(all_in_flight, within=30, what=crowd.log[-2000:])
+
+            def all_saved() -> bool:
+                all_in_flight()
+                return watch.execute("SELECT count(*) FROM results").fetchone()[0] == JOBS  # type: ignore[index]
+
+            house.wait_until(all_saved, within=30, every=0.1)
+        assert len(fake.requests) == JOBS
+    assert in_redis <= ALLOWED
+    assert in_postgresql <= ALLOWED
+    with database.transaction() as session:
+        assert queries.orphans(session, grace_seconds=0) == 0
