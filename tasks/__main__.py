@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tasks import logs
+from tasks import logs, ops
 from tasks.ledger.errors import JobError
 from tasks.settings import Settings, SettingsWrong, load
 
@@ -35,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
     worker.set_defaults(run=work)
     commands.add_parser("dispatcher", help="only hand owed deliveries to the queue").set_defaults(run=dispatch)
     commands.add_parser("reconcile", help="one sweep: expired leases, passed deadlines").set_defaults(run=reconcile)
+    decide = commands.add_parser("ops", help="what an operator decides: resume, status").add_subparsers(
+        required=True, metavar="DECISION"
+    )
+    decide.add_parser("resume", help="let calls to the AI provider be made again").set_defaults(run=resume)
+    decide.add_parser("status", help="how the site stands").set_defaults(run=status)
     return top
 
 
@@ -60,6 +65,18 @@ def reconcile(settings: Settings, _: argparse.Namespace) -> int:
     from tasks.process import reconcile_once
 
     print(f"{reconcile_once(settings)} jobs moved")
+    return 0
+
+
+def resume(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks ops resume"""
+    print("\n".join(ops.resume(settings)))
+    return 0
+
+
+def status(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks ops status"""
+    print("\n".join(ops.status(settings)))
     return 0
 
 

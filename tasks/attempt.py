@@ -19,12 +19,12 @@ from tasks.database import Database, is_out_of_reach
 from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim, Stopped, StopReason
 from tasks.intake import IntakePool, Limits, ReadAbandoned
-from tasks.ledger import calls, checkpoints, queries, transitions
+from tasks.ledger import calls, checkpoints, lanes, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
 from tasks.provider.loop import ProviderLoop
-from tasks.recorded_call import RecordedCall
+from tasks.recorded_call import LaneClosed, RecordedCall
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS
 
@@ -72,6 +72,8 @@ class Attempt:
             return self._succeed()
         except Stopped as stopped:
             return self._hand_back(stopped.reason)
+        except LaneClosed as closed:
+            return self._wait_for_lane(closed)
         except JobError as error:
             return self._end(error)
         except AttemptTimedOut:
@@ -134,6 +136,7 @@ class Attempt:
 
         def keep(session: Session) -> None:
             calls.close_call(session, answered.call_id, answered.report)
+            lanes.answered(session, provider.name, spread_seconds=transitions.LANE_SPREAD_SECONDS)
             checkpoints.save(session, self.claim, "summarise", step, next_step="save", done=1, total=1)
 
         self._persist(keep)
@@ -145,6 +148,14 @@ class Attempt:
         return self._persist(
             lambda session: transitions.release(
                 session, self.claim, reason=str(reason), interrupted=reason is StopReason.SHUTDOWN
+            )
+        )
+
+    def _wait_for_lane(self, closed: LaneClosed) -> State:
+        """Give the job back, uncounted, to be owed again when the provider may be asked."""
+        return self._persist(
+            lambda session: transitions.release(
+                session, self.claim, reason="lane", interrupted=False, behind=(closed.lane, closed.closed)
             )
         )
 

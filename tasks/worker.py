@@ -58,6 +58,7 @@ class Desk:
                 session,
                 job_id,
                 worker=self.worker,
+                lane=settings.ai_provider,
                 lease_seconds=settings.lease_seconds,
                 reservation_seconds=settings.reservation_seconds,
             )

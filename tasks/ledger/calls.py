@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
+from tasks.ledger import lanes
 from tasks.ledger.errors import Category
+from tasks.ledger.lanes import Closed, Full
 from tasks.ledger.models import Job, ProviderCall
 from tasks.ledger.states import CallOutcome, State
 
@@ -28,12 +30,22 @@ class CallReport:
     output_tokens: int | None = None
 
 
-def open_call(
-    session: Session, job_id: uuid.UUID, generation: int, *, step: str, provider: str, model: str
-) -> uuid.UUID | None:
-    """Write the call down before it is made. None: the claim is gone or the job is to be cancelled, so make no call.
+@dataclass(frozen=True)
+class NewCall:
+    """A call about to be made. `limit` bounds the calls in the air over all workers, `probe_seconds` a probe's life."""
 
-    The job row is share-locked, so that the claim cannot change hands between this look and the commit.
+    step: str
+    provider: str
+    model: str
+    limit: int
+    probe_seconds: float
+
+
+def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCall) -> uuid.UUID | Closed | Full | None:
+    """Write the call down before it is made, if its lane lets it through.
+
+    None: the claim is gone or the job is to be cancelled, so make no call. The job row is share-locked, so that the
+    claim cannot change hands between this look and the commit.
     """
     allowed = session.execute(
         select(Job.id)
@@ -42,10 +54,18 @@ def open_call(
     ).scalar_one_or_none()
     if allowed is None:
         return None
+    closed = lanes.ask(session, call.provider, limit=call.limit, probe_seconds=call.probe_seconds)
+    if closed is not None:
+        return closed
     call_id = uuid.uuid4()
     session.execute(
         insert(ProviderCall).values(
-            id=call_id, job_id=job_id, generation=generation, step=step, provider=provider, model=model
+            id=call_id,
+            job_id=job_id,
+            generation=generation,
+            step=call.step,
+            provider=call.provider,
+            model=call.model,
         )
     )
     return call_id

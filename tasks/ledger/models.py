@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tasks.ledger.errors import Category
-from tasks.ledger.states import HELD, TERMINAL, CallOutcome, Event, Outcome, State
+from tasks.ledger.states import HELD, TERMINAL, CallOutcome, Event, LaneState, Outcome, State
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -166,11 +166,14 @@ class Delivery(Base):
     """A queue message that is still owed. The claim that settles it deletes the row; a row still there is still owed.
 
     `due_at` is when the dispatcher hands it over (again); `not_before` the earliest moment a claim may take it;
-    `dispatched_at` None until it was handed over once under this number.
+    `dispatched_at` None until it was handed over once under this number. `lane` names the closed lane it waits for.
     """
 
     __tablename__ = "deliveries"
-    __table_args__ = (Index("deliveries_by_due_time", "due_at"),)
+    __table_args__ = (
+        Index("deliveries_by_due_time", "due_at"),
+        Index("deliveries_waiting_for_a_lane", "lane", postgresql_where=text("lane IS NOT NULL")),
+    )
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int]
@@ -178,6 +181,7 @@ class Delivery(Base):
     not_before: Mapped[datetime]
     dispatched_at: Mapped[datetime | None]
     dispatches: Mapped[int] = mapped_column(default=0)
+    lane: Mapped[str | None]
 
 
 class Attempt(Base):
@@ -271,6 +275,31 @@ class JobEvent(Base):
     state: Mapped[str]  # the one it led to
     generation: Mapped[int]
     facts: Mapped[dict[str, Any]]
+
+
+class Lane(Base):
+    """The way to one provider. No row: open, and never closed so far. `until` is the end of a cool-down.
+
+    `probing`: the cool-down is over and one call finds out; `until` is then when the next one may. `strikes` counts the
+    cool-downs in a row. `changed_by` None: the machine closed or opened it.
+    """
+
+    __tablename__ = "lanes"
+    __table_args__ = (
+        CheckConstraint(one_of("state", LaneState), name="lane_state_is_known"),
+        CheckConstraint("(state = 'cooling') = (until IS NOT NULL)", name="a_cooling_lane_knows_until_when"),
+        CheckConstraint("(state = 'open') = (category IS NULL)", name="a_closed_lane_has_a_cause"),
+    )
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    state: Mapped[str]
+    until: Mapped[datetime | None]
+    probing: Mapped[bool] = mapped_column(default=False)
+    strikes: Mapped[int] = mapped_column(default=0)
+    category: Mapped[str | None]
+    code: Mapped[str | None]
+    changed_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    changed_by: Mapped[str | None]
 
 
 class Worker(Base):

@@ -44,6 +44,7 @@ def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = No
         "not_before": func.now() if not_before is None else not_before,
         "dispatched_at": None,
         "dispatches": 0,
+        "lane": None,
     }
     statement = insert(Delivery).values(job_id=job_id, **values)
     session.execute(statement.on_conflict_do_update(index_elements=[Delivery.job_id], set_=values))
@@ -107,6 +108,13 @@ def note_dispatched(session: Session, job_id: uuid.UUID, number: int) -> None:
     """Remember that the queue took this number. Where a claim has settled it meanwhile, there is nothing to note."""
     session.execute(
         update(Delivery).where(Delivery.job_id == job_id, Delivery.number == number).values(dispatched_at=func.now())
+    )
+
+
+def is_due(session: Session, job_id: uuid.UUID) -> bool:
+    """Whether a delivery is owed to the job that may be claimed now."""
+    return bool(
+        session.execute(select(Delivery.not_before <= func.now()).where(Delivery.job_id == job_id)).scalar_one_or_none()
     )
 
 

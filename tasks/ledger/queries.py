@@ -11,8 +11,19 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
-from tasks.ledger.models import Attempt, Checkpoint, Delivery, Document, Job, JobEvent, ProviderCall, Result, Worker
-from tasks.ledger.states import TERMINAL, CallOutcome, State
+from tasks.ledger.models import (
+    Attempt,
+    Checkpoint,
+    Delivery,
+    Document,
+    Job,
+    JobEvent,
+    Lane,
+    ProviderCall,
+    Result,
+    Worker,
+)
+from tasks.ledger.states import TERMINAL, CallOutcome, LaneState, State
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,16 @@ class Pulse:
     seconds_to_deadline: float
     seconds_to_attempt: float | None
     seconds_overdue: float | None
+
+
+@dataclass(frozen=True)
+class LaneWait:
+    """Why the way to the provider is closed, and until when; a stopped one is closed until an operator acts."""
+
+    category: str
+    code: str | None
+    stopped: bool
+    until: datetime
 
 
 def _job_columns() -> Select[Any]:
@@ -173,6 +194,18 @@ def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Puls
         seconds_to_attempt=None if to_attempt is None else float(to_attempt),
         seconds_overdue=None if overdue is None or overdue < 0 else float(overdue),
     )
+
+
+def lane_wait_of(session: Session, job_id: uuid.UUID) -> LaneWait | None:
+    """Which closed door this job waits behind; None if behind none."""
+    row = session.execute(
+        select(Lane.category, Lane.code, Lane.state == LaneState.STOPPED, Delivery.not_before)
+        .join(Delivery, Delivery.lane == Lane.name)
+        .where(Delivery.job_id == job_id, Lane.state != LaneState.OPEN)
+    ).one_or_none()
+    if row is None or row[0] is None:
+        return None
+    return LaneWait(category=row[0], code=row[1], stopped=row[2], until=row[3])
 
 
 def jobs_of(
@@ -278,6 +311,12 @@ def unowed_waiting(session: Session, *, limit: int) -> list[uuid.UUID]:
             select(Job.id).where(Job.finished_at.is_(None), Job.claimed_by.is_(None), ~owed).limit(limit)
         ).scalars()
     )
+
+
+def jobs_by_state(session: Session) -> dict[State, int]:
+    """How many jobs are in each state; every state is there."""
+    found = dict(session.execute(select(Job.state, func.count()).group_by(Job.state)).tuples().all())
+    return {state: found.get(state, 0) for state in State}
 
 
 def live_workers(session: Session, *, seen_within_seconds: float) -> int:

@@ -68,6 +68,14 @@ class CallOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
+class LaneState(StrEnum):
+    """Whether calls may be made to a provider."""
+
+    OPEN = "open"
+    COOLING = "cooling"  # until a moment; then one call probes
+    STOPPED = "stopped"  # until an operator resumes it
+
+
 TERMINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 UNFINISHED = frozenset(State) - TERMINAL
 WAITING = frozenset({State.QUEUED, State.RETRY_WAIT})

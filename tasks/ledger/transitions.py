@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from tasks.ledger import outbox
+from tasks.ledger import lanes, outbox
 from tasks.ledger.calls import close_open_calls
 from tasks.ledger.errors import Category, ClaimLost
 from tasks.ledger.history import note
@@ -36,10 +36,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Refused:
-    """No claim was given. `reason`: `finished`, `held`, `early`, `deadline`, `not owed` or `unknown job`."""
+    """No claim was given. `reason`: `finished`, `held`, `early`, `lane`, `deadline`, `not owed` or `unknown job`."""
 
     reason: str
 
+
+LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back one by one within this
 
 RELEASED_FIELDS: Mapping[str, Any] = {
     "claimed_by": None,
@@ -85,9 +87,16 @@ def move(
 
 
 def claim(
-    session: Session, job_id: uuid.UUID, *, worker: str, lease_seconds: float, reservation_seconds: float
+    session: Session, job_id: uuid.UUID, *, worker: str, lane: str, lease_seconds: float, reservation_seconds: float
 ) -> Claim | Refused:
-    """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt."""
+    """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt.
+
+    While the lane is closed no attempt begins; the delivery waits for it.
+    """
+    closed = lanes.door(session, lane)
+    if closed is not None and outbox.is_due(session, job_id):  # one that came early keeps its own moment
+        lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
+        return Refused("lane")
     owed = select(Delivery.job_id).where(Delivery.job_id == job_id, Delivery.not_before <= func.now()).exists()
     row = move(
         session,
@@ -198,8 +207,18 @@ def fail(
     )
 
 
-def release(session: Session, claim: Claim, *, reason: str, interrupted: bool) -> State:
-    """Hand the job back, uncounted: owed again at once. `interrupted` feeds the poison guard. Raises ClaimLost."""
+def release(
+    session: Session,
+    claim: Claim,
+    *,
+    reason: str,
+    interrupted: bool,
+    behind: tuple[str, lanes.Closed] | None = None,
+) -> State:
+    """Hand the job back, uncounted: owed again at once, or when the lane it is `behind` may be asked again.
+
+    `interrupted` feeds the poison guard. Raises ClaimLost.
+    """
     state = _end(
         session,
         Event.RELEASE,
@@ -211,6 +230,8 @@ def release(session: Session, claim: Claim, *, reason: str, interrupted: bool) -
     )
     if state is State.QUEUED:
         outbox.owe(session, claim.job_id)
+        if behind is not None:
+            lanes.wait_for(session, claim.job_id, *behind, spread_seconds=LANE_SPREAD_SECONDS)
     return state
 
 

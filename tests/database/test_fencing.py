@@ -42,7 +42,7 @@ def test_a_worker_whose_claim_changed_hands_cannot_write_anything(
         with pytest.raises(ClaimLost), database.transaction() as session:
             write(session)
     with database.transaction() as session:
-        assert calls.open_call(session, stale.job_id, stale.generation, step="s", provider="p", model="m") is None
+        assert calls.open_call(session, stale.job_id, stale.generation, house.CALL) is None
         assert house.state_of(session, stale.job_id) is State.RUNNING
         assert house.count(session, "results") == house.count(session, "checkpoints") == 0
         assert transitions.succeed(session, current, text="the text", facts={}) is State.SUCCEEDED
@@ -69,7 +69,7 @@ def test_a_call_left_open_by_a_lost_worker_is_recorded_as_unknown(database: Data
     with database.transaction() as session:
         job_id = house.submit(session, account_id).job_id
         claim = house.claim(session, job_id)
-        calls.open_call(session, job_id, claim.generation, step="summarise", provider="p", model="m")
+        calls.open_call(session, job_id, claim.generation, house.CALL)
         house.let_the_lease_run_out(session, job_id)
         transitions.expire(session, job_id, max_interruptions=5)
         assert [call.outcome for call in queries.calls_of(session, job_id)] == ["unknown"]
@@ -123,7 +123,9 @@ def test_eight_workers_race_for_one_job_and_one_wins(database: Database, account
 
     def take() -> object:
         with database.transaction() as session:
-            return transitions.claim(session, job_id, worker="w", lease_seconds=15, reservation_seconds=120)
+            return transitions.claim(
+                session, job_id, worker="w", lane="local", lease_seconds=15, reservation_seconds=120
+            )
 
     answers = house.all_at_once([take] * 8)
     assert sum(isinstance(answer, Claim) for answer in answers) == 1

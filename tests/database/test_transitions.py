@@ -43,7 +43,9 @@ def happen(session: Session, event: Event, job_id: uuid.UUID, claim: Claim, acco
     match event:
         case Event.CLAIM:
             house.let_the_wait_be_over(session, job_id)
-            return transitions.claim(session, job_id, worker="w", lease_seconds=15, reservation_seconds=120)
+            return transitions.claim(
+                session, job_id, worker="w", lane="local", lease_seconds=15, reservation_seconds=120
+            )
         case Event.CHECKPOINT:
             return transitions.progress(session, claim, step="read", done=0, total=0) or True
         case Event.SUCCEED:
@@ -151,9 +153,9 @@ def test_an_early_message_is_refused_and_the_delivery_stays_owed_for_the_right_m
     with database.transaction() as session:
         job_id, _ = bring_to(session, account_id, State.RETRY_WAIT)
     with database.transaction() as session:
-        assert transitions.claim(session, job_id, worker="w", lease_seconds=1, reservation_seconds=2) == Refused(
-            "early"
-        )
+        assert transitions.claim(
+            session, job_id, worker="w", lane="local", lease_seconds=1, reservation_seconds=2
+        ) == Refused("early")
         owed = session.execute(select(Delivery).where(Delivery.job_id == job_id)).scalar_one()
         assert owed.due_at == owed.not_before
 
@@ -161,7 +163,7 @@ def test_an_early_message_is_refused_and_the_delivery_stays_owed_for_the_right_m
 def test_a_job_past_its_deadline_is_not_claimed(database: Database, account_id: uuid.UUID) -> None:
     with database.transaction() as session:
         job_id = house.submit(session, account_id, deadline_seconds=-1).job_id
-        refused = transitions.claim(session, job_id, worker="w", lease_seconds=1, reservation_seconds=2)
+        refused = transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=1, reservation_seconds=2)
         assert refused == Refused("deadline")
         assert queries.waiting_past_deadline(session, limit=5) == [job_id]
 

@@ -20,6 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from tasks.ledger import transitions
+from tasks.ledger.calls import NewCall
 from tasks.ledger.models import Base
 from tasks.ledger.recording import Intent, NewDocument, Recorded, record
 from tasks.ledger.states import State
@@ -29,6 +30,7 @@ from webapp.models import Account, Role
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
+CALL = NewCall(step="summarise", provider="local", model="local", limit=16, probe_seconds=60)
 TEXT = b"The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
 
 
@@ -127,7 +129,9 @@ def submit(
 
 def claim(session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, worker: str = "somebody") -> Claim:
     """A claim that is given."""
-    claim = transitions.claim(session, job_id, worker=worker, lease_seconds=lease_seconds, reservation_seconds=120)
+    claim = transitions.claim(
+        session, job_id, worker=worker, lane="local", lease_seconds=lease_seconds, reservation_seconds=120
+    )
     assert isinstance(claim, Claim), claim
     return claim
 

@@ -17,6 +17,8 @@ from webapp.embedded import free_port
 
 JOBS = 200
 ALLOWED = 12
+CONNECTIONS = """
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 
 
 def test_two_hundred_slow_answers_are_waited_for_at_once_over_few_connections(
@@ -42,9 +44,7 @@ def test_two_hundred_slow_answers_are_waited_for_at_once_over_few_connections(
                 in_redis = max(in_redis, len(r.client_list()) - 1)
                 in_postgresql = max(
                     in_postgresql,
-                    watch.execute(
-                        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                    ).fetchone()[0],  # type: ignore[index]
+                    watch.execute(CONNECTIONS).fetchone()[0],  # type: ignore[index]
                 )
                 return fake.in_flight >= JOBS
 
