@@ -136,7 +136,7 @@ class Attempt:
 
         def keep(session: Session) -> None:
             calls.close_call(session, answered.call_id, answered.report)
-            lanes.answered(session, provider.name, spread_seconds=transitions.LANE_SPREAD_SECONDS)
+            lanes.answered(session, self.tools.settings.lane, spread_seconds=transitions.LANE_SPREAD_SECONDS)
             checkpoints.save(session, self.claim, "summarise", step, next_step="save", done=1, total=1)
 
         self._persist(keep)

@@ -48,11 +48,13 @@ class Dispatcher:
         """
         if self._queue.has_forgotten():
             with self._transaction() as session:
-                forgotten = outbox.bring_all_forward(session)
+                forgotten = outbox.bring_all_forward(session, self._queue.name)
             if forgotten:
                 log.warning("queue.forgot", deliveries=forgotten)
         with self._transaction() as session:
-            due = outbox.take_due(session, limit=BATCH, postpone_seconds=POSTPONE_SECONDS, job_id=job_id)
+            due = outbox.take_due(
+                session, queue=self._queue.name, limit=BATCH, postpone_seconds=POSTPONE_SECONDS, job_id=job_id
+            )
         if not due:
             return 0
         reached("dispatcher.taken")
@@ -106,7 +108,7 @@ class Dispatcher:
             try:
                 if self.step() < BATCH:
                     with self._transaction() as session:
-                        until_due = outbox.seconds_until_next_due(session)
+                        until_due = outbox.seconds_until_next_due(session, self._queue.name)
                     pause = POLL_SECONDS if until_due is None else min(POLL_SECONDS, max(0.02, until_due))
                 else:
                     pause = 0.0

@@ -16,12 +16,12 @@ def resume(settings: Settings) -> list[str]:
     database.require()
     with database.transaction() as session:
         let_go = lanes.resume(
-            session, settings.ai_provider, by=f"{getpass.getuser()} (command line)", spread_seconds=LANE_SPREAD_SECONDS
+            session, settings.lane, by=f"{getpass.getuser()} (command line)", spread_seconds=LANE_SPREAD_SECONDS
         )
     database.close()
     if let_go is None:
-        return [f"lane {settings.ai_provider}: was open, nothing to resume"]
-    return [f"lane {settings.ai_provider}: open again", f"waiting jobs let go: {let_go}"]
+        return [f"lane {settings.lane}: was open, nothing to resume"]
+    return [f"lane {settings.lane}: open again", f"waiting jobs let go: {let_go}"]
 
 
 def status(settings: Settings) -> list[str]:
@@ -29,7 +29,7 @@ def status(settings: Settings) -> list[str]:
     database = Database(settings, "waybill-ops")
     database.require()
     with database.transaction() as session:
-        closed = lanes.door(session, settings.ai_provider)
+        closed = lanes.door(session, settings.lane)
         counts = queries.jobs_by_state(session)
         orphans = queries.orphans(session, grace_seconds=settings.sweep_seconds + settings.lease_seconds)
         workers = queries.live_workers(session, seen_within_seconds=settings.lease_seconds * 2)
@@ -40,7 +40,7 @@ def status(settings: Settings) -> list[str]:
     if closed is not None and closed.category is not None:
         lane += f", because: {closed.category}"
     return [
-        f"lane {settings.ai_provider}: {lane}",
+        f"lane {settings.lane}: {lane}",
         *(f"{state}: {count}" for state, count in counts.items()),
         f"orphans: {orphans}",
         f"live workers: {workers}",

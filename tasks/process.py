@@ -131,7 +131,7 @@ class WorkerProcess:
         if not self.burst or self.slots.busy:
             return False
         with self.database.transaction() as session:
-            return outbox.oldest_overdue_seconds(session) == 0
+            return outbox.oldest_overdue_seconds(session, self.queue.name) == 0
 
     def _finish(self) -> bool:
         """Give running work the grace, minus what handing back takes, then hand back. Whether every slot came back."""

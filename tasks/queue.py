@@ -58,6 +58,7 @@ class DeliveryQueue:
     """Deliveries in RQ: one queue, JSON only, ids only."""
 
     def __init__(self, settings: Settings, connection: Redis) -> None:
+        self.name = settings.queue_name
         self.connection = connection
         self.rq = Queue(settings.queue_name, connection=connection, serializer="json")
         self._scheduled = ScheduledJobRegistry(queue=self.rq)

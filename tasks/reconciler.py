@@ -45,7 +45,7 @@ class Reconciler:
         self, what: str, find: Callable[..., list[uuid.UUID]], settle: Callable[[Session, uuid.UUID], object]
     ) -> int:
         with self._transaction() as session:
-            found = find(session, limit=BATCH)
+            found = find(session, queue=self._settings.queue_name, limit=BATCH)
         moved = 0
         for job_id in found:
             with self._transaction() as session:

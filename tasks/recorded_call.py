@@ -78,6 +78,7 @@ class RecordedCall:
         claim = self._held.claim
         call = NewCall(
             step=step,
+            lane=self._settings.lane,
             provider=self._loop.provider.name,
             model=self._settings.ai_model if self._settings.ai_provider == "openai" else self._loop.provider.name,
             limit=self._settings.provider_concurrency,
@@ -91,10 +92,10 @@ class RecordedCall:
             if opened is None:
                 raise Stopped(StopReason.CANCEL)  # or the claim is gone: handing it back will tell
             if isinstance(opened, Closed):
-                raise LaneClosed(call.provider, opened)
+                raise LaneClosed(call.lane, opened)
             if self._held.seconds_left < self._settings.provider_call_seconds:
                 # No time is left for a whole call in this attempt, so another one makes it.
-                raise LaneClosed(call.provider, Closed(LaneState.OPEN, FULL_LANE_SECONDS, None))
+                raise LaneClosed(call.lane, Closed(LaneState.OPEN, FULL_LANE_SECONDS, None))
             self._held.stopping.wait(random.uniform(0.5, 1.5) * FULL_LANE_SECONDS)
 
     def _make(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
@@ -139,7 +140,7 @@ class RecordedCall:
         def close(session: Session) -> None:
             calls.close_call(session, call_id, report)
             if error is not None:
-                mark_lane(session, self._loop.provider.name, error)
+                mark_lane(session, self._settings.lane, error)
 
         self._persist(close)
 

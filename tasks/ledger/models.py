@@ -116,6 +116,7 @@ class Job(Base):
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     account_id: Mapped[uuid.UUID]
     document_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("documents.id"))
+    queue: Mapped[str]  # the one its deliveries go through; a drill beside a real site has its own
     workflow: Mapped[str]
     workflow_version: Mapped[int]
     options: Mapped[dict[str, Any]]
@@ -171,11 +172,12 @@ class Delivery(Base):
 
     __tablename__ = "deliveries"
     __table_args__ = (
-        Index("deliveries_by_due_time", "due_at"),
+        Index("deliveries_by_due_time", "queue", "due_at"),
         Index("deliveries_waiting_for_a_lane", "lane", postgresql_where=text("lane IS NOT NULL")),
     )
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    queue: Mapped[str]
     number: Mapped[int]
     due_at: Mapped[datetime]
     not_before: Mapped[datetime]
@@ -226,13 +228,14 @@ class ProviderCall(Base):
         CheckConstraint(one_of("outcome", CallOutcome), name="call_outcome_is_known"),
         CheckConstraint("(outcome = 'open') = (ended_at IS NULL)", name="an_ended_call_has_an_outcome"),
         Index("calls_of_a_job", "job_id", "started_at"),
-        Index("open_calls", "started_at", postgresql_where=text("outcome = 'open'")),
+        Index("open_calls", "lane", postgresql_where=text("outcome = 'open'")),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     generation: Mapped[int]
     step: Mapped[str]
+    lane: Mapped[str]
     provider: Mapped[str]
     model: Mapped[str]
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, delete, func, select, text, update
+from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -35,10 +35,11 @@ class OwedDelivery:
 
 def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = None) -> int:
     """Owe the job a new delivery, under a new number, and give that number. Replaces one already owed."""
-    number = session.execute(
-        update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries)
-    ).scalar_one()
+    number, queue = session.execute(
+        update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries, Job.queue)
+    ).one()
     values = {
+        "queue": queue,
         "number": number,
         "due_at": func.now(),
         "not_before": func.now() if not_before is None else not_before,
@@ -48,7 +49,7 @@ def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = No
     }
     statement = insert(Delivery).values(job_id=job_id, **values)
     session.execute(statement.on_conflict_do_update(index_elements=[Delivery.job_id], set_=values))
-    return number
+    return int(number)
 
 
 def settle(session: Session, job_id: uuid.UUID) -> bool:
@@ -57,14 +58,14 @@ def settle(session: Session, job_id: uuid.UUID) -> bool:
 
 
 def take_due(
-    session: Session, *, limit: int, postpone_seconds: float, job_id: uuid.UUID | None = None
+    session: Session, *, queue: str, limit: int, postpone_seconds: float, job_id: uuid.UUID | None = None
 ) -> list[OwedDelivery]:
     """Take the deliveries whose time has come, oldest first, and postpone each before it is sent.
 
     The postponement doubles with each hand-over, to sixteen times `postpone_seconds`; a delivery that may not run yet
     is due again at the very moment it may. Rows that another dispatcher holds are skipped, so any number may run.
     """
-    due = select(Delivery.job_id).where(Delivery.due_at <= func.now())
+    due = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.due_at <= func.now())
     if job_id is not None:
         due = due.where(Delivery.job_id == job_id)
     due = due.order_by(Delivery.due_at).limit(limit).with_for_update(skip_locked=True)
@@ -132,25 +133,29 @@ def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
     session.execute(update(Delivery).where(Delivery.job_id == job_id).values(due_at=func.now()))
 
 
-def bring_all_forward(session: Session) -> int:
+def bring_all_forward(session: Session, queue: str) -> int:
     """The queue has forgotten everything: every delivery it was given becomes due again. How many there were."""
     return len(
         session.execute(
             update(Delivery)
-            .where(Delivery.dispatched_at.is_not(None), Delivery.due_at > func.now())
+            .where(Delivery.queue == queue, Delivery.dispatched_at.is_not(None), Delivery.due_at > func.now())
             .values(due_at=func.now(), dispatches=0)
             .returning(Delivery.job_id)
         ).all()
     )
 
 
-def seconds_until_next_due(session: Session) -> float | None:
+def seconds_until_next_due(session: Session, queue: str) -> float | None:
     """How long until the next delivery is due; 0 if one is due now, None if none is owed."""
-    wait = session.execute(select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp()))).scalar()
+    wait = session.execute(
+        select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp())).where(Delivery.queue == queue)
+    ).scalar()
     return None if wait is None else max(0.0, float(wait))
 
 
-def oldest_overdue_seconds(session: Session) -> float:
+def oldest_overdue_seconds(session: Session, queue: str) -> float:
     """How long the oldest owed delivery has been allowed to run without being claimed; 0 if none waits."""
-    age = session.execute(text("SELECT extract(epoch FROM now() - min(not_before)) FROM deliveries")).scalar()
+    age = session.execute(
+        select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(Delivery.queue == queue)
+    ).scalar()
     return max(0.0, float(age or 0))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, select, text, true, tuple_
+from sqlalchemy import ColumnElement, Row, Select, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from tasks.ledger.models import (
@@ -266,49 +266,58 @@ def calls_of(session: Session, job_id: uuid.UUID) -> Sequence[ProviderCall]:
     )
 
 
-def orphans(session: Session, *, grace_seconds: float) -> int:
+def orphans(session: Session, *, grace_seconds: float, queue: str | None = None) -> int:
     """How many unfinished jobs are neither owed a delivery nor under a live lease. Always 0, or something is broken.
 
-    `grace_seconds` is what one sweep may take to notice that a lease is over.
+    `grace_seconds` is what one sweep may take to notice that a lease is over. `queue` None: of every queue.
     """
     grace = func.make_interval(0, 0, 0, 0, 0, 0, grace_seconds)
     owed = exists().where(Delivery.job_id == Job.id)
     live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + grace > func.now(), False)
     return session.execute(
-        select(func.count()).select_from(Job).where(Job.finished_at.is_(None), ~owed, ~live)
+        select(func.count())
+        .select_from(Job)
+        .where(Job.finished_at.is_(None), ~owed, ~live, true() if queue is None else Job.queue == queue)
     ).scalar_one()
 
 
-def expired_claims(session: Session, *, limit: int) -> list[uuid.UUID]:
+def expired_claims(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
     """Held jobs whose lease or reservation is over by the database's clock."""
     return list(
         session.execute(
             select(Job.id)
-            .where(or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()))
+            .where(Job.queue == queue, or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()))
             .order_by(Job.lease_expires_at)
             .limit(limit)
         ).scalars()
     )
 
 
-def waiting_past_deadline(session: Session, *, limit: int) -> list[uuid.UUID]:
+def waiting_past_deadline(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
     """Jobs whose deadline passed while nobody held them."""
     return list(
         session.execute(
             select(Job.id)
-            .where(and_(Job.finished_at.is_(None), Job.deadline_at <= func.now(), Job.claimed_by.is_(None)))
+            .where(
+                Job.queue == queue,
+                Job.finished_at.is_(None),
+                Job.deadline_at <= func.now(),
+                Job.claimed_by.is_(None),
+            )
             .order_by(Job.deadline_at)
             .limit(limit)
         ).scalars()
     )
 
 
-def unowed_waiting(session: Session, *, limit: int) -> list[uuid.UUID]:
+def unowed_waiting(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
     """Waiting jobs that are owed nothing. No code path leaves one behind; a hand in the database might."""
     owed = exists().where(Delivery.job_id == Job.id)
     return list(
         session.execute(
-            select(Job.id).where(Job.finished_at.is_(None), Job.claimed_by.is_(None), ~owed).limit(limit)
+            select(Job.id)
+            .where(Job.queue == queue, Job.finished_at.is_(None), Job.claimed_by.is_(None), ~owed)
+            .limit(limit)
         ).scalars()
     )
 

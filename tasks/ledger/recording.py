@@ -42,6 +42,15 @@ class Intent:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """On what terms a site accepts jobs: the queue they go through, how long each may take, how often it is tried."""
+
+    queue: str
+    deadline_seconds: float
+    max_attempts: int
+
+
+@dataclass(frozen=True)
 class Recorded:
     """The job an intent led to. `created` is False when it was there before."""
 
@@ -57,19 +66,13 @@ class _KeyTaken(Exception):
     """Another request with the same idempotency key was faster; undo to the savepoint and read what it made."""
 
 
-def record(
-    session: Session, intent: Intent, document: NewDocument, *, deadline_seconds: float, max_attempts: int
-) -> Recorded:
+def record(session: Session, intent: Intent, document: NewDocument, terms: Terms) -> Recorded:
     """Accept the intent about a document that comes with it. Raises IdempotencyKeyReused."""
     document_id = _keep_document(session, intent.account_id, document)
-    return record_for_document(
-        session, intent, document_id, deadline_seconds=deadline_seconds, max_attempts=max_attempts
-    )
+    return record_for_document(session, intent, document_id, terms)
 
 
-def record_for_document(
-    session: Session, intent: Intent, document_id: uuid.UUID, *, deadline_seconds: float, max_attempts: int
-) -> Recorded:
+def record_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> Recorded:
     """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused."""
     fingerprint = session.execute(select(Document.fingerprint).where(Document.id == document_id)).scalar_one()
     operation_key = operation_key_of(
@@ -85,14 +88,7 @@ def record_for_document(
         return known
     try:
         with session.begin_nested():
-            recorded = _find_or_create(
-                session,
-                intent,
-                document_id,
-                operation_key,
-                deadline_seconds=deadline_seconds,
-                max_attempts=max_attempts,
-            )
+            recorded = _find_or_create(session, intent, document_id, operation_key, terms)
             _remember_key(session, intent, operation_key, recorded.job_id)
             return recorded
     except _KeyTaken:
@@ -136,13 +132,7 @@ def _answered_before(session: Session, intent: Intent, operation_key: str) -> Re
 
 
 def _find_or_create(
-    session: Session,
-    intent: Intent,
-    document_id: uuid.UUID,
-    operation_key: str,
-    *,
-    deadline_seconds: float,
-    max_attempts: int,
+    session: Session, intent: Intent, document_id: uuid.UUID, operation_key: str, terms: Terms
 ) -> Recorded:
     while True:
         job_id = session.execute(
@@ -157,8 +147,9 @@ def _find_or_create(
                 title=intent.title,
                 operation_key=operation_key,
                 fresh_run_key=intent.fresh_run_key,
-                max_attempts=max_attempts,
-                deadline_at=func.now() + seconds(deadline_seconds),
+                queue=terms.queue,
+                max_attempts=terms.max_attempts,
+                deadline_at=func.now() + seconds(terms.deadline_seconds),
             )
             .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=Job.state != State.CANCELLED)
             .returning(Job.id)

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger import transitions
 from tasks.ledger.calls import NewCall
 from tasks.ledger.models import Base
-from tasks.ledger.recording import Intent, NewDocument, Recorded, record
+from tasks.ledger.recording import Intent, NewDocument, Recorded, Terms, record
 from tasks.ledger.states import State
 from tasks.ledger.transitions import Claim
 from tasks.settings import Settings
@@ -30,7 +30,8 @@ from webapp.models import Account, Role
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-CALL = NewCall(step="summarise", provider="local", model="local", limit=16, probe_seconds=60)
+QUEUE = "waybill-test"
+CALL = NewCall(step="summarise", lane="local", provider="local", model="local", limit=16, probe_seconds=60)
 TEXT = b"The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
 
 
@@ -41,7 +42,7 @@ def settings(addresses: dict[str, str], **changed: Any) -> Settings:
         "redis_url": addresses["REDIS_URL"],
         "waybill_demo": True,
         "ai_provider": "local",
-        "queue_name": "waybill-test",
+        "queue_name": QUEUE,
         "proxy_hops": 0,
     }
     return Settings(**{**values, **changed})
@@ -50,7 +51,7 @@ def settings(addresses: dict[str, str], **changed: Any) -> Settings:
 def environment(addresses: dict[str, str], **changed: str) -> dict[str, str]:
     """The environment of a child process over these services."""
     base = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
-    ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": "waybill-test", "PYTHONWARNINGS": "ignore"}
+    ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": QUEUE, "PYTHONWARNINGS": "ignore"}
     return {**base, **ours, **addresses, **changed}
 
 
@@ -122,8 +123,7 @@ def submit(
         session,
         Intent(account_id=account_id, **{**wanted, **intent}),
         NewDocument(content, "txt", "harbour.txt"),
-        deadline_seconds=deadline_seconds,
-        max_attempts=max_attempts,
+        Terms(QUEUE, deadline_seconds, max_attempts),
     )
 
 

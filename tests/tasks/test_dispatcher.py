@@ -128,7 +128,7 @@ def test_without_redis_nothing_is_postponed_and_the_submit_goes_on(
     with pytest.raises(QueueUnreachable):
         dispatcher.step()
     with database.transaction() as session:
-        assert outbox.seconds_until_next_due(session) == 0
+        assert outbox.seconds_until_next_due(session, house.QUEUE) == 0
         assert queries.orphans(session, grace_seconds=0) == 0
 
 

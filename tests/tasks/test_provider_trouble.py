@@ -105,7 +105,7 @@ def test_used_up_quota_is_met_by_one_request_and_the_others_wait_until_it_is_res
         house.wait_until(lambda: all(here.waits_for_lane(job) for job in waiting))
         assert len(here.fake.requests) == 1
         assert {here.view(job).state for job in waiting} == {State.QUEUED}
-        assert "lane openai: stopped, because: quota" in here.ops("status")
+        assert "lane waybill-test:openai: stopped, because: quota" in here.ops("status")
         here.fake.script([{"mode": "ok"}])
         assert "waiting jobs let go: 2" in here.ops("resume")
         for job in waiting:

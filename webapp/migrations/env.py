@@ -5,8 +5,9 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import text
 
+from tasks.ledger.models import Base
+from webapp import models  # noqa: F401  (accounts and tokens belong to the metadata too)
 from webapp.extensions import db
-from webapp.models import Base
 
 ONE_AT_A_TIME = 7_294_712  # an advisory lock of our own: hosts start several release processes at once
 

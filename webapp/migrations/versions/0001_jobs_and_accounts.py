@@ -26,6 +26,22 @@ def upgrade() -> None:
         sa.UniqueConstraint("email", name=op.f("uq_accounts_email")),
     )
     op.create_table(
+        "lanes",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("probing", sa.Boolean(), nullable=False),
+        sa.Column("strikes", sa.Integer(), nullable=False),
+        sa.Column("category", sa.Text(), nullable=True),
+        sa.Column("code", sa.Text(), nullable=True),
+        sa.Column("changed_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("changed_by", sa.Text(), nullable=True),
+        sa.CheckConstraint("(state = 'cooling') = (until IS NOT NULL)", name=op.f("a_cooling_lane_knows_until_when")),
+        sa.CheckConstraint("(state = 'open') = (category IS NULL)", name=op.f("a_closed_lane_has_a_cause")),
+        sa.CheckConstraint("state IN ('cooling', 'open', 'stopped')", name=op.f("lane_state_is_known")),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_lanes")),
+    )
+    op.create_table(
         "workers",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("slots", sa.Integer(), nullable=False),
@@ -67,6 +83,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("account_id", sa.Uuid(), nullable=False),
         sa.Column("document_id", sa.Uuid(), nullable=False),
+        sa.Column("queue", sa.Text(), nullable=False),
         sa.Column("workflow", sa.Text(), nullable=False),
         sa.Column("workflow_version", sa.Integer(), nullable=False),
         sa.Column("options", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
@@ -187,15 +204,24 @@ def upgrade() -> None:
     op.create_table(
         "deliveries",
         sa.Column("job_id", sa.Uuid(), nullable=False),
+        sa.Column("queue", sa.Text(), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("not_before", sa.DateTime(timezone=True), nullable=False),
         sa.Column("dispatched_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("dispatches", sa.Integer(), nullable=False),
+        sa.Column("lane", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_deliveries_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("job_id", name=op.f("pk_deliveries")),
     )
-    op.create_index("deliveries_by_due_time", "deliveries", ["due_at"], unique=False)
+    op.create_index("deliveries_by_due_time", "deliveries", ["queue", "due_at"], unique=False)
+    op.create_index(
+        "deliveries_waiting_for_a_lane",
+        "deliveries",
+        ["lane"],
+        unique=False,
+        postgresql_where=sa.text("lane IS NOT NULL"),
+    )
     op.create_table(
         "events",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -219,6 +245,7 @@ def upgrade() -> None:
         sa.Column("job_id", sa.Uuid(), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("step", sa.Text(), nullable=False),
+        sa.Column("lane", sa.Text(), nullable=False),
         sa.Column("provider", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
@@ -240,7 +267,7 @@ def upgrade() -> None:
     )
     op.create_index("calls_of_a_job", "provider_calls", ["job_id", "started_at"], unique=False)
     op.create_index(
-        "open_calls", "provider_calls", ["started_at"], unique=False, postgresql_where=sa.text("outcome = 'open'")
+        "open_calls", "provider_calls", ["lane"], unique=False, postgresql_where=sa.text("outcome = 'open'")
     )
     op.create_table(
         "results",
@@ -277,6 +304,9 @@ def downgrade() -> None:
     op.drop_table("provider_calls")
     op.drop_index("events_of_a_job", table_name="events")
     op.drop_table("events")
+    op.drop_index(
+        "deliveries_waiting_for_a_lane", table_name="deliveries", postgresql_where=sa.text("lane IS NOT NULL")
+    )
     op.drop_index("deliveries_by_due_time", table_name="deliveries")
     op.drop_table("deliveries")
     op.drop_table("checkpoints")
@@ -291,5 +321,6 @@ def downgrade() -> None:
     op.drop_index("tokens_of_an_account", table_name="api_tokens")
     op.drop_table("api_tokens")
     op.drop_table("workers")
+    op.drop_table("lanes")
     op.drop_table("accounts")
     # ### end Alembic commands ###
