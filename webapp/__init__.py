@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from flask import Flask
+from datetime import UTC, datetime, timedelta
+
+from flask import Flask, g, request, session
+from flask_login import current_user
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from tasks import settings as settings_module
 from tasks.database import engine_options
 from tasks.settings import Settings
-from webapp import models  # noqa: F401  (the tables must be known before anything asks for them)
+from webapp import (
+    accounts,
+    api,
+    assets,
+    documents,
+    errors,
+    health,
+    jobs,
+    models,
+    parts,
+    render,
+    security,
+    status_page,
+    wording,
+)
+from webapp.cli import accounts_cli
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
+from webapp.hx import is_htmx
+
+FORM_OVERHEAD_BYTES = 1024 * 1024
+"""What a form may hold besides the file: its other fields, and the wrapping of each."""
 
 
 def create_app(settings: Settings | None = None) -> Flask:
@@ -18,23 +41,83 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings_module.check_web(settings)
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
+    joined = parts.join(app, settings)
+    app.config["RATELIMIT_STORAGE_URI"] = "redis://"
+    app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
+    _extend(app)
+    errors.init_app(app)
+    security.init_app(app)
+    assets.init_app(app)
+    _furnish_templates(app)
+    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, health.health):
+        app.register_blueprint(blueprint)
+    csrf.exempt(api.api)
+    app.cli.add_command(accounts_cli)
+    app.before_request(_keep_session_fresh)
     if settings.proxy_hops:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=settings.proxy_hops
         )
-    htmx.init_app(app)
-    db.init_app(app)
-    migrate.init_app(app, directory="webapp/migrations")
-    csrf.init_app(app)
-    login.init_app(app)
-    limiter.init_app(app)
     return app
 
 
 def _configure(app: Flask, settings: Settings) -> None:
+    largest = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
     app.config.update(
         WAYBILL=settings,
         SECRET_KEY=settings.secret_key.get_secret_value() if settings.secret_key else "demo only, never on a real site",
         SQLALCHEMY_DATABASE_URI=settings.sqlalchemy_url,
         SQLALCHEMY_ENGINE_OPTIONS=engine_options(settings, "waybill-web"),
+        MAX_CONTENT_LENGTH=largest,
+        MAX_FORM_MEMORY_SIZE=largest,  # pasted text is a field of the form; its own limit is checked in words
+        SESSION_COOKIE_NAME="session" if settings.waybill_demo else "__Host-session",
+        SESSION_COOKIE_SECURE=not settings.waybill_demo,
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_REFRESH_EACH_REQUEST=False,  # else an open tab that polls would keep its session for ever
+        PERMANENT_SESSION_LIFETIME=timedelta(days=14),
+        WTF_CSRF_TIME_LIMIT=None,
     )
+
+
+def _extend(app: Flask) -> None:
+    htmx.init_app(app)
+    db.init_app(app)
+    migrate.init_app(app, directory="webapp/migrations")
+    csrf.init_app(app)
+    login.init_app(app, add_context_processor=False)  # it would ask the database for every error page
+    login.unauthorized_handler(security.unauthorized)
+    limiter.init_app(app)
+
+
+def _furnish_templates(app: Flask) -> None:
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.filters.update(
+        summary_html=render.summary_html,
+        duration=wording.duration_in_words,
+        size=wording.size_in_words,
+        kind_label=status_page.kind_label,
+    )
+    app.jinja_env.globals["view_names"] = app.view_functions
+    app.jinja_env.globals["now"] = lambda: datetime.now(UTC)
+    app.context_processor(lambda: {"viewer": _viewer()})
+
+
+def _viewer() -> models.Account | None:
+    """Whoever is signed in, for the top of the page; None also where the database cannot say."""
+    try:
+        if g.get("nobody") or not current_user.is_authenticated:
+            return None
+    except SQLAlchemyError:
+        g.nobody = True
+        return None
+    account: models.Account = current_user._get_current_object()
+    return account
+
+
+def _keep_session_fresh() -> None:
+    """A page opened by a person prolongs the session, once a day; a poll does not."""
+    if request.method == "GET" and not security.is_api() and not is_htmx() and "_user_id" in session:
+        today = datetime.now(UTC).date().isoformat()
+        if session.get("day") != today:
+            session["day"] = today

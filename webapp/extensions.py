@@ -7,9 +7,8 @@ from flask_limiter.util import get_remote_address
 from flask_login import LoginManager
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
-from flask_wtf.csrf import CSRFProtect
+from flask_wtf.csrf import CSRFProtect  # type: ignore[import-untyped]
 from htmx_flask import Htmx
-
 from sqlalchemy.orm import DeclarativeBase
 
 from tasks.ledger.models import Base
@@ -21,9 +20,10 @@ class WebBase(DeclarativeBase):
     metadata = Base.metadata
 
 
-db = SQLAlchemy(model_class=WebBase)
+db = SQLAlchemy(model_class=WebBase, session_options={"expire_on_commit": False})
 migrate = Migrate(db=db)
 csrf = CSRFProtect()
 login = LoginManager()
-limiter = Limiter(key_func=get_remote_address)
+# Only sign-in, registration and refused API tokens are counted. Without Redis each process counts for itself.
+limiter = Limiter(key_func=get_remote_address, in_memory_fallback_enabled=True, swallow_errors=True)
 htmx = Htmx()

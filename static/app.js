@@ -1,0 +1,138 @@
+/* Everything works without this file. It saves waiting, typing and doubt. */
+(function () {
+  'use strict';
+  document.documentElement.classList.add('with-js');
+
+  /* A hidden tab does not poll; a tab that is shown again asks at once. */
+  function guard(event) {
+    var detail = event.detail, element = detail.ctx ? detail.ctx.sourceElement : detail.elt;
+    if (document.hidden && element && element.hasAttribute('data-poll')) event.preventDefault();
+  }
+  document.addEventListener('htmx:before:request', guard);
+  document.addEventListener('htmx:beforeRequest', guard);
+  document.addEventListener('visibilitychange', function () {
+    if (!document.hidden) document.querySelectorAll('[data-poll]').forEach(function (element) { htmx.trigger(element, 'poll:now'); });
+  });
+
+  /* Say when the server cannot be reached, and take it back with the next good answer. */
+  function net() { return document.getElementById('net'); }
+  function bad() { net().hidden = false; }
+  function good(event) {
+    var detail = event.detail, response = detail.ctx && detail.ctx.response;
+    var status = detail.ctx ? (response && (response.status || (response.raw && response.raw.status))) : detail.xhr && detail.xhr.status;
+    if (status && status < 400) net().hidden = true;
+  }
+  ['htmx:sendError', 'htmx:responseError', 'htmx:timeout', 'htmx:error', 'htmx:response:error'].forEach(function (name) { document.addEventListener(name, bad); });
+  ['htmx:afterRequest', 'htmx:after:request'].forEach(function (name) { document.addEventListener(name, good); });
+
+  /* Times in the reader's own zone, and the seconds that are left. */
+  var FORMS = {
+    clock: function (at) { return at.toLocaleTimeString([], { hour: 'numeric', minute: '2-digit' }); },
+    seconds: function (at) { return at.toLocaleTimeString([], { hour: 'numeric', minute: '2-digit', second: '2-digit' }); },
+    day: function (at) { return at.toLocaleDateString([], { day: 'numeric', month: 'short', year: 'numeric' }); }
+  };
+  function inWords(seconds) {
+    return seconds < 60 ? 'in ' + seconds + ' s' : 'in ' + Math.floor(seconds / 60) + ' min ' + (seconds % 60 ? seconds % 60 + ' s' : '');
+  }
+  function localise(root) {
+    root.querySelectorAll('time[data-local]').forEach(function (element) {
+      var at = new Date(element.dateTime);
+      if (isNaN(at)) return;
+      element.title = element.textContent;
+      element.textContent = FORMS[element.dataset.local](at);
+      element.removeAttribute('data-local');
+    });
+    root.querySelectorAll('[data-seconds-left]').forEach(function (element) {
+      element.dataset.until = String(performance.now() + 1000 * Number(element.dataset.secondsLeft));
+      element.removeAttribute('data-seconds-left');
+    });
+  }
+  setInterval(function () {
+    document.querySelectorAll('[data-until]').forEach(function (element) {
+      var left = Math.round((Number(element.dataset.until) - performance.now()) / 1000);
+      element.textContent = left > 0 ? inWords(left).trim() : 'now';
+    });
+  }, 1000);
+
+  /* After Cancel the button is gone: keep the keyboard where the answer is. */
+  function afterSwap() {
+    localise(document);
+    if (document.activeElement === document.body && cancelling) {
+      var heading = document.getElementById('job-heading');
+      if (heading) heading.focus();
+      cancelling = false;
+    }
+  }
+  var cancelling = false;
+  ['htmx:after:swap', 'htmx:afterSwap'].forEach(function (name) { document.addEventListener(name, afterSwap); });
+
+  document.addEventListener('submit', function (event) {
+    var form = event.target;
+    if (form.hasAttribute('hx-post')) cancelling = true;
+    if (!form.hasAttribute('data-once')) return;
+    if (form.dataset.sent) { event.preventDefault(); return; }
+    form.dataset.sent = 'yes';
+    form.querySelectorAll('button').forEach(function (button) { button.setAttribute('aria-disabled', 'true'); });
+  });
+  window.addEventListener('pageshow', function (event) {
+    if (!event.persisted) return;
+    /* Back to a page that was kept: its form may be sent again, as a new wish. */
+    document.querySelectorAll('form[data-once]').forEach(function (form) {
+      delete form.dataset.sent;
+      form.querySelectorAll('button').forEach(function (button) { button.removeAttribute('aria-disabled'); });
+    });
+    document.querySelectorAll('[data-fresh-on-return]').forEach(function (field) {
+      if (window.crypto && crypto.randomUUID) field.value = crypto.randomUUID();
+    });
+  });
+
+  document.addEventListener('click', function (event) {
+    var button = event.target.closest ? event.target.closest('[data-copy]') : null;
+    if (!button) return;
+    var source = document.querySelector('[data-copy-source]'), shown = document.querySelector('[data-copy-text]');
+    var text = source ? source.value : shown ? shown.textContent : '';
+    function done(word) {
+      button.textContent = word;
+      setTimeout(function () { button.textContent = 'Copy'; }, 2000);
+    }
+    if (navigator.clipboard) {
+      navigator.clipboard.writeText(text).then(function () { done('Copied'); }, function () { done('Not allowed'); });
+    } else if (source) {
+      source.select();
+      done(document.execCommand('copy') ? 'Copied' : 'Not possible');
+    }
+  });
+
+  /* The submit form: the file's size is checked before it travels, and a file may be dropped. */
+  function start() {
+    localise(document);
+    var form = document.getElementById('submit'), drop = document.querySelector('[data-drop]');
+    if (!form || !drop) return;
+    var input = form.querySelector('input[type=file]'), note = form.querySelector('[data-file-note]');
+    var most = Number(form.dataset.maxBytes);
+    function look() {
+      var file = input.files[0], text = '';
+      if (file && file.size > most) text = 'This file is larger than ' + Math.floor(most / 1048576) + ' MB, which is the most that can be handed in.';
+      else if (file && file.size === 0) text = 'This file is empty.';
+      note.textContent = text;
+      note.hidden = !text;
+      input.setCustomValidity(text);
+    }
+    input.addEventListener('change', look);
+    ['dragenter', 'dragover'].forEach(function (name) {
+      drop.addEventListener(name, function (event) { event.preventDefault(); drop.classList.add('over'); });
+    });
+    ['dragleave', 'drop'].forEach(function (name) {
+      drop.addEventListener(name, function () { drop.classList.remove('over'); });
+    });
+    drop.addEventListener('drop', function (event) {
+      event.preventDefault();
+      if (!event.dataTransfer.files.length) return;
+      var one = new DataTransfer();
+      one.items.add(event.dataTransfer.files[0]);
+      input.files = one.files;
+      look();
+    });
+  }
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();
+})();

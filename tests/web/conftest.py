@@ -1,0 +1,197 @@
+"""People at their browsers. The proof of origin stays on: a test takes it from a form, as a browser does."""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.datastructures import FileStorage, MultiDict
+from werkzeug.test import TestResponse, encode_multipart
+
+from tasks.database import Database
+from tasks.ledger import checkpoints, transitions
+from tasks.ledger.checkpoints import SavedStep
+from tasks.ledger.transitions import Claim
+from tasks.queue import DeliveryQueue
+from tasks.settings import Settings
+from tests.support import house
+from webapp import create_app
+from webapp.extensions import db, limiter
+
+
+class Browser:
+    """A test client that fills in the proof of origin."""
+
+    def __init__(self, app: Flask) -> None:
+        self.client: FlaskClient = app.test_client()
+        self._token: str | None = None
+
+    def get(self, path: str, **more: Any) -> TestResponse:
+        return self.client.get(path, **more)
+
+    def post(self, path: str, data: dict[str, Any] | None = None, *, page: str = "/login", **more: Any) -> TestResponse:
+        fields = {"csrf_token": self.token(page), **(data or {})}
+        if more.get("content_type") == "multipart/form-data":
+            # Made here in one piece: the test client leaves a temporary file open when a form is large.
+            boundary, body = encode_multipart(MultiDict(fields))
+            return self.client.post(
+                path, data=body, **{**more, "content_type": f"multipart/form-data; boundary={boundary}"}
+            )
+        return self.client.post(path, data=fields, **more)
+
+    def token(self, page: str) -> str:
+        if self._token is None:
+            self._token = proof_in(self.get(page).text)
+        return self._token
+
+    def forget_token(self) -> None:
+        self._token = None
+
+
+class Person(Browser):
+    """Somebody who is signed in."""
+
+    def __init__(self, app: Flask, account_id: uuid.UUID) -> None:
+        super().__init__(app)
+        self.id = account_id
+        with self.client.session_transaction() as session:
+            session["_user_id"] = account_id.hex
+            session["_fresh"] = True
+
+    def post(
+        self, path: str, data: dict[str, Any] | None = None, *, page: str = "/account", **more: Any
+    ) -> TestResponse:
+        return super().post(path, data, page=page, **more)
+
+    def paste(self, text: str = "The north pier is closed.", **fields: Any) -> TestResponse:
+        return self.post("/jobs", {"text": text, **fields}, content_type="multipart/form-data")
+
+    def upload(self, content: bytes, filename: str = "report.txt", **fields: Any) -> TestResponse:
+        file = FileStorage(io.BytesIO(content), filename)
+        return self.post("/jobs", {"file": file, **fields}, content_type="multipart/form-data")
+
+
+def proof_in(page: str) -> str:
+    """The proof of origin in the first form of a page."""
+    found = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert found, page
+    return found[1]
+
+
+def job_id_in(response: TestResponse) -> uuid.UUID:
+    """The job that a redirect leads to."""
+    assert response.status_code == 303, response.text
+    return uuid.UUID(response.location.removeprefix("/jobs/").removesuffix("?known=1"))
+
+
+@pytest.fixture(autouse=True)
+def limits_in_redis() -> Iterator[None]:
+    """A test that took Redis away leaves no trace in the one limiter of the process."""
+    yield
+    limiter._storage_dead = False
+
+
+@pytest.fixture
+def browser(app: Flask) -> Browser:
+    """Nobody in particular."""
+    return Browser(app)
+
+
+@pytest.fixture
+def ada(app: Flask, account_id: uuid.UUID) -> Person:
+    """The owner of the jobs."""
+    return Person(app, account_id)
+
+
+@pytest.fixture
+def bob(app: Flask, database: Database) -> Person:
+    """Somebody else."""
+    with database.transaction() as session:
+        return Person(app, house.make_account(session))
+
+
+@pytest.fixture
+def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> Iterator[Callable[..., Flask]]:
+    """Another app over the same services, with other settings."""
+    made: list[Flask] = []
+
+    def make(**changed: Any) -> Flask:
+        app = create_app(settings.model_copy(update=changed))
+        app.config["TESTING"] = True
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        with app.app_context():
+            db.engine.dispose()
+
+
+class Bench:
+    """A worker's hand on the ledger, for reaching states by the real functions."""
+
+    def __init__(self, database: Database, owner: uuid.UUID) -> None:
+        self.database = database
+        self.owner = owner
+        self.count = 0
+
+    def job(self, **intent: Any) -> uuid.UUID:
+        self.count += 1
+        with self.database.transaction() as session:
+            return house.submit(session, self.owner, house.TEXT + b" %d" % self.count, **intent).job_id
+
+    def claim(self, job_id: uuid.UUID) -> Claim:
+        with self.database.transaction() as session:
+            claim = transitions.claim(
+                session, job_id, worker="w", lane="local", lease_seconds=60, reservation_seconds=90
+            )
+        assert isinstance(claim, Claim)
+        return claim
+
+    def read(self, claim: Claim, *, done: int = 0, total: int = 1) -> None:
+        with self.database.transaction() as session:
+            facts = {"pages": 12, "words": 8410, "characters": 50_000}
+            checkpoints.save(
+                session, claim, "read", SavedStep("x", facts), next_step="summarise", done=done, total=total
+            )
+
+    def succeeded(self, text: str = "The pier is closed.", **intent: Any) -> uuid.UUID:
+        job_id = self.job(**intent)
+        claim = self.claim(job_id)
+        self.read(claim)
+        with self.database.transaction() as session:
+            facts = {"label": "Extract made on this server, without an AI service", "provider": "local", "model": "m"}
+            transitions.succeed(session, claim, text=text, facts=facts)
+        return job_id
+
+    def failed(self, category: Any, code: str | None = None) -> uuid.UUID:
+        job_id = self.job()
+        claim = self.claim(job_id)
+        with self.database.transaction() as session:
+            transitions.fail(session, claim, category=category, code=code)
+        return job_id
+
+    def waiting(self, category: Any, delay_seconds: float = 72) -> uuid.UUID:
+        job_id = self.job()
+        claim = self.claim(job_id)
+        with self.database.transaction() as session:
+            transitions.retry_later(session, claim, category=category, delay_seconds=delay_seconds)
+        return job_id
+
+
+@pytest.fixture
+def bench(database: Database, account_id: uuid.UUID) -> Bench:
+    """Ada's jobs, in any state."""
+    return Bench(database, account_id)
+
+
+def rows(database: Database, statement: Any) -> list[Any]:
+    """What the database says."""
+    with database.transaction() as session:
+        return list(session.execute(statement).all())

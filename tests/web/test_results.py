@@ -1,0 +1,136 @@
+"""The summary on the page and as a file, and the original: readable, and never alive."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from sqlalchemy import update
+
+from tasks.database import Database
+from tasks.ledger.models import Document
+from tests.web.conftest import Bench, Person, job_id_in
+from webapp.render import TAGS, summary_html
+
+FILES = Path(__file__).parents[1] / "support" / "files"
+HOSTILE = (FILES / "W07_xss_payloads.md").read_text()
+INJECTED = (FILES / "W08_injection_markdown_image.txt").read_text()
+
+
+class LiveParts(HTMLParser):
+    """Whatever in a page could act, or ask another host, as a browser would read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        own = {"src": "/static/", "href": "/", "action": "/"}
+        if tag in ("img", "iframe", "object", "embed", "base") or (tag == "script" and not dict(attributes).get("src")):
+            self.found.append(tag)
+        for name, value in attributes:
+            if name.startswith("on") or name == "style":
+                self.found.append(f"{tag} {name}")
+            if name in own and not re.match(f"#|{own[name]}(?!/)", value or ""):
+                self.found.append(f"{tag} {name}={value}")
+
+
+def live_parts(html: str) -> list[str]:
+    reader = LiveParts()
+    reader.feed(html)
+    return reader.found
+
+
+@pytest.mark.parametrize("text", [HOSTILE, INJECTED], ids=["W07", "W08"])
+def test_a_hostile_summary_is_text_on_every_page(ada: Person, bench: Bench, text: str) -> None:
+    job_id = bench.succeeded(text, title=text[:200])
+    for path in ("/", f"/jobs/{job_id}", f"/jobs/{job_id}/status"):
+        page = ada.get(path).text
+        assert live_parts(page) == []
+        assert page.count("<title>") <= 1
+    assert "window.__xss" in ada.get(f"/jobs/{job_id}").text or text is INJECTED
+
+
+def test_the_guard_would_notice(ada: Person, bench: Bench, monkeypatch: pytest.MonkeyPatch, app) -> None:
+    """The negative control: without the rendering of its own, the payloads are alive."""
+    from markupsafe import Markup
+
+    monkeypatch.setitem(app.jinja_env.filters, "summary_html", Markup)
+    assert len(live_parts(ada.get(f"/jobs/{bench.succeeded(HOSTILE)}").text)) >= 3
+
+
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("# One", "<h3>One</h3>"),
+        ("###### Six", "<h6>Six</h6>"),
+        ("**b** *i* `c` ~~s~~", "<p><strong>b</strong> <em>i</em> <code>c</code> <s>s</s></p>"),
+        ("[the minutes](https://example.org/m)", "<p>the minutes (https://example.org/m)</p>"),
+        ("[**bold** link](https://a.example 'title')", "<p><strong>bold</strong> link (https://a.example)</p>"),
+        ("<https://example.org/>", "<p>https://example.org/</p>"),
+        ("![chart](http://127.0.0.1:9/c.png)", "<p>chart (http://127.0.0.1:9/c.png)</p>"),
+        ("![](http://127.0.0.1:9/c.png)", "<p>http://127.0.0.1:9/c.png</p>"),
+        ("[![i](http://a.example/i)](http://b.example)", "<p>i (http://a.example/i) (http://b.example)</p>"),
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>"),
+        ("<b onclick=x hx-get=/logout>b</b>", "<p>&lt;b onclick=x hx-get=/logout&gt;b&lt;/b&gt;</p>"),
+        ("a\n\n---\n\nb", "<p>a</p>\n<hr>\n<p>b</p>"),
+        ("&lt;script&gt;", "<p>&lt;script&gt;</p>"),
+    ],
+    ids=range(13),
+)
+def test_markdown_becomes_a_few_plain_tags(markdown: str, html: str) -> None:
+    assert str(summary_html(markdown)).strip() == html
+
+
+def test_nothing_but_the_listed_tags_comes_out() -> None:
+    html = str(summary_html(HOSTILE + INJECTED + "\n\n|a|b|\n|:-|-:|\n|1|2|\n\n> q\n\n1. x\n\n```html\n<i>\n```\n"))
+    assert set(re.findall(r"<(\w+)", html)) <= TAGS
+    assert not re.findall(r"<\w+\s", html), "no tag has an attribute"
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "> " * 3000, "*a " * 5000, "- " * 2000 + "x"], ids=range(4))
+def test_a_summary_made_to_be_slow_is_not(text: str) -> None:
+    assert summary_html(text) is not None
+
+
+def test_the_page_says_who_made_it_and_offers_the_file(ada: Person, bench: Bench) -> None:
+    job_id = bench.succeeded("The pier is **closed**.")
+    page = ada.get(f"/jobs/{job_id}").text
+    assert "Extract made on this server, without an AI service" in page
+    assert "<strong>closed</strong>" in page and f'href="/jobs/{job_id}/result.md"' in page
+    assert 'dir="auto" hx-ignore hx-disable' in page
+
+
+def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, bench: Bench) -> None:
+    job_id = bench.succeeded("Закрыт.", title='Отчёт "порт".pdf\r\nX: y')
+    answer = ada.get(f"/jobs/{job_id}/result.md")
+    assert answer.data.decode() == "Закрыт."
+    assert answer.headers["Content-Type"] == "text/markdown; charset=utf-8"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    header = answer.headers["Content-Disposition"]
+    assert header.startswith('attachment; filename="') and "\n" not in header
+    assert unquote(header.partition("filename*=UTF-8''")[2]) == 'Summary of Отчёт "порт".pdf\r\nX: y.md'
+
+
+def test_there_is_no_file_before_there_is_a_summary(ada: Person, bench: Bench) -> None:
+    assert ada.get(f"/jobs/{bench.job()}/result.md").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["фото.html", "a/b.html", "😀.html", 'q"uote.html', "\u202e.html"])
+def test_the_original_comes_back_byte_for_byte_and_never_as_a_page(ada: Person, name: str) -> None:
+    content = b"<!doctype html><script>alert(1)</script>"
+    answer = ada.get(f"/jobs/{job_id_in(ada.upload(content, name))}/original")
+    assert answer.data == content
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["Content-Disposition"].startswith("attachment; ")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_deleted_original_is_not_found(ada: Person, bench: Bench, database: Database) -> None:
+    job_id = bench.job()
+    with database.transaction() as session:
+        session.execute(update(Document).values(content=None))
+    assert ada.get(f"/jobs/{job_id}/original").status_code == 404

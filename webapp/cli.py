@@ -1,0 +1,100 @@
+"""`flask accounts …`: what an operator does to accounts from a terminal.
+
+Exit codes: 0 done, 1 refused (one line on stderr says why), 2 the command was called wrongly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+from flask.cli import AppGroup
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from webapp import forms, tokens
+from webapp.models import Account, Role
+from webapp.passwords import hash_password
+from webapp.transactions import transaction
+
+accounts_cli = AppGroup("accounts", help="Accounts: create, promote, make API tokens.")
+
+
+@accounts_cli.command("create")
+@click.argument("email")
+@click.option("--operator", is_flag=True, help="Open the operator's pages to this account.")
+def create(email: str, operator: bool) -> None:
+    """Create an account. The password comes from a prompt, or from ACCOUNT_PASSWORD where there is no terminal."""
+    address = forms.normal_email(email)
+    if address is None:
+        raise click.ClickException("This is not a complete e-mail address.")
+    password = _password()
+    fault = forms.password_fault(password)
+    if fault:
+        raise click.ClickException(f"The password will not do. {fault}")
+    role = Role.OPERATOR if operator else Role.USER
+    try:
+        with transaction() as session:
+            session.add(Account(email=address, password_hash=hash_password(password), role=role))
+    except IntegrityError:
+        raise click.ClickException(f"There is an account {address} already.") from None
+    except SQLAlchemyError as error:
+        raise _no_database(error) from None
+    click.echo(f"Created {address} ({role}).")
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return typed
+    given = os.environ.get("ACCOUNT_PASSWORD")
+    if not given:
+        raise click.ClickException("There is no terminal to ask for the password. Set ACCOUNT_PASSWORD.")
+    return given
+
+
+@accounts_cli.command("promote")
+@click.argument("email")
+def promote(email: str) -> None:
+    """Make an account an operator's."""
+    try:
+        with transaction() as session:
+            account = _account(session, email)
+            account.role = Role.OPERATOR
+            address = account.email
+    except SQLAlchemyError as error:
+        raise _no_database(error) from None
+    click.echo(f"{address} is an operator now.")
+
+
+@accounts_cli.command("token")
+@click.argument("email")
+@click.option("--name", required=True, help="What will use the token.")
+def token(email: str, name: str) -> None:
+    """Make an API token and print it, and nothing else."""
+    named = forms.read_token_name({"name": name})
+    if not named:
+        raise click.ClickException("The name is empty.")
+    try:
+        with transaction() as session:
+            account = _account(session, email)
+            if len(tokens.tokens_of(session, account.id)) >= tokens.MOST_TOKENS:
+                raise click.ClickException(f"There are {tokens.MOST_TOKENS} tokens already. Revoke one first.")
+            made = tokens.make_token(session, account.id, named)
+    except SQLAlchemyError as error:
+        raise _no_database(error) from None
+    click.echo(made)
+
+
+def _account(session: Session, email: str) -> Account:
+    address = forms.normal_email(email) or email.strip().lower()
+    account = session.execute(select(Account).where(Account.email == address)).scalar_one_or_none()
+    if account is None:
+        raise click.ClickException(f"There is no account {address}.")
+    return account
+
+
+def _no_database(error: SQLAlchemyError) -> click.ClickException:
+    return click.ClickException(f"The database did not do it ({type(error).__name__}).")

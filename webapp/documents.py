@@ -1,0 +1,58 @@
+"""What can be taken away: the summary as a file, and the document as it was handed in."""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from urllib.parse import quote
+
+from flask import Blueprint, Response, abort
+from flask.typing import ResponseReturnValue
+from flask_login import login_required
+
+from tasks.ledger import queries
+from webapp.accounts import viewer
+from webapp.titles import cut
+from webapp.transactions import transaction
+
+documents = Blueprint("documents", __name__)
+
+LONGEST_FILENAME = 120
+
+
+@documents.get("/jobs/<uuid:job_id>/result.md")
+@login_required  # type: ignore[untyped-decorator]
+def result(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The summary as Markdown; 404 until there is one."""
+    with transaction() as database:
+        job = queries.job_of(database, job_id, viewer().id)
+        saved = queries.result_of(database, job_id, viewer().id)
+    if job is None or saved is None:
+        abort(404)
+    return attachment(saved.text.encode(), f"Summary of {job.title}.md", "text/markdown; charset=utf-8")
+
+
+@documents.get("/jobs/<uuid:job_id>/original")
+@login_required  # type: ignore[untyped-decorator]
+def original(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The document, byte for byte; 404 once it has been deleted. A browser saves it and never opens it as a page."""
+    with transaction() as database:
+        job = queries.job_of(database, job_id, viewer().id)
+        document = queries.original_of(database, job_id, viewer().id)
+    if job is None or document is None or document.content is None:
+        abort(404)
+    return attachment(document.content, document.filename or f"{job.title}.txt", "application/octet-stream")
+
+
+def attachment(content: bytes, filename: str, content_type: str) -> Response:
+    """A download under this name, whatever letters it is written in (RFC 6266)."""
+    name = cut(filename.replace("/", "-").replace("\\", "-"), LONGEST_FILENAME)
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
+    if not plain.partition(".")[0]:
+        plain = "document" + plain
+    return Response(
+        content,
+        content_type=content_type,
+        headers={"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"},
+    )

@@ -1,0 +1,73 @@
+"""What is looked at before a document is accepted: cheap, safe in the web process, and said in words at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO
+
+from tasks.intake.clean import clean
+from tasks.intake.errors import DocumentRefused
+from tasks.intake.kinds import Kind, sniff
+from tasks.ledger.errors import Category
+from tasks.ledger.recording import NewDocument
+from tasks.settings import Settings
+from webapp import wording
+from webapp.titles import LONGEST, cut, one_line, title_of_file, title_of_text
+
+ENDINGS = {Kind.MARKDOWN: "md"}
+
+
+class NotAccepted(Exception):
+    """Why nothing was recorded. `field` says which part of the form it is about, `sentence` what a person reads."""
+
+    def __init__(self, code: str, sentence: str, *, field: str, status: int = 422) -> None:
+        super().__init__(code)
+        self.code = code
+        self.sentence = sentence
+        self.field = field
+        self.status = status
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """A document that was let in, and the name its job gets."""
+
+    title: str
+    document: NewDocument
+
+
+def take_text(text: str, title: str, settings: Settings) -> HandedIn:
+    """Let pasted text in. Raises NotAccepted."""
+    cleaned = clean(text)
+    if not cleaned.strip():
+        raise NotAccepted("empty", wording.NOTHING_HANDED_IN, field="text")
+    if len(cleaned) > settings.max_document_chars:
+        sentence = wording.text_too_long(len(cleaned), settings.max_document_chars)
+        raise NotAccepted("text_too_long", sentence, field="text")
+    content = cleaned.encode()
+    kind = _kind_of(content, None, "text")
+    return HandedIn(_wished(title) or title_of_text(cleaned), NewDocument(content, str(kind), None))
+
+
+def take_file(filename: str, stream: IO[bytes], title: str, settings: Settings) -> HandedIn:
+    """Let a file in. Raises NotAccepted."""
+    content = stream.read(settings.max_upload_bytes + 1)
+    if len(content) > settings.max_upload_bytes:
+        raise NotAccepted("too_large", wording.file_too_large(settings.max_upload_bytes), field="file", status=413)
+    name = title_of_file(filename)
+    kind = _kind_of(content, name, "file")
+    name = name or f"document.{ENDINGS.get(kind, kind)}"
+    return HandedIn(_wished(title) or name, NewDocument(content, str(kind), name))
+
+
+def _wished(title: str) -> str | None:
+    wished = cut(one_line(title), LONGEST)
+    return wished or None
+
+
+def _kind_of(content: bytes, name: str | None, field: str) -> Kind:
+    try:
+        return sniff(content, name)
+    except DocumentRefused as refused:
+        failure = wording.failure_of(Category.INVALID_DOCUMENT, refused.refusal)
+        raise NotAccepted(str(refused.refusal), f"{failure.what} {failure.so}", field=field) from None

@@ -1,0 +1,149 @@
+"""What a person or a program reads when something went wrong. Never a traceback, never a word of a library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from flask import Flask, Response, current_app, g, json, render_template, request
+from flask.typing import ResponseReturnValue
+from flask_limiter import RateLimitExceeded
+from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from werkzeug.exceptions import HTTPException
+
+from tasks.database import is_out_of_reach
+from webapp.hx import is_htmx
+from webapp.security import is_api
+
+log = structlog.get_logger()
+
+MOST_TO_DRAIN = 128 * 1024 * 1024
+
+PAGES: dict[int, tuple[str, str]] = {
+    400: ("This request was not understood", "Go back, reload the page, and try again."),
+    403: ("This is not open to you", "Your account may not do this."),
+    404: (
+        "There is nothing here",
+        "The address may be mistyped, the page may be gone, or it belongs to another account.",
+    ),
+    405: ("This cannot be done here", "Go back and use the buttons of the page."),
+    413: ("That was too large", "Hand in something smaller."),
+    415: ("This kind of data is not taken", "Use the forms of the pages, or JSON for the API."),
+    422: ("Something is missing or wrong", "Go back and check what was entered."),
+    429: ("That was too often", "Wait a little, and try again."),
+    500: ("Something went wrong on our side", "It was noted. What was accepted before is kept. Try again in a minute."),
+    503: (
+        "The site cannot reach its database right now",
+        "What was accepted before is kept. Wait a minute and reload the page.",
+    ),
+}
+
+
+def init_app(app: Flask) -> None:
+    """Answer every error in the look of the site, or as a problem document under /api/."""
+    app.register_error_handler(CSRFError, form_too_old)
+    app.register_error_handler(RateLimitExceeded, too_often)
+    app.register_error_handler(HTTPException, http_error)
+    app.register_error_handler(DBAPIError, database_error)
+    app.register_error_handler(PoolTimeout, database_error)
+    app.register_error_handler(Exception, unforeseen)
+
+
+def problem(status: int, title: str, detail: str | None = None, **more: Any) -> Response:
+    """An error for a program (RFC 9457)."""
+    body = {"type": "about:blank", "title": title, "status": status, **({"detail": detail} if detail else {}), **more}
+    return Response(json.dumps(body), status=status, content_type="application/problem+json")
+
+
+def error_page(status: int, title: str | None = None, text: str | None = None) -> tuple[str, int]:
+    """A page about an error."""
+    known = PAGES.get(status, PAGES[500 if status >= 500 else 400])
+    return render_template("error.html", title=title or known[0], text=text or known[1], status=status), status
+
+
+def not_found() -> tuple[str, int]:
+    """The one page for what is missing, foreign or mistyped."""
+    return error_page(404)
+
+
+def http_error(error: HTTPException) -> ResponseReturnValue:
+    """An error with a status. Redirects are no errors."""
+    status = error.code or 500
+    if status < 400:
+        return error
+    if status == 413:
+        drain()
+    headers = {
+        name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After", "WWW-Authenticate")
+    }
+    if is_api():
+        answer = problem(status, PAGES.get(status, (error.name, ""))[0])
+        answer.headers.update(headers)
+        return answer
+    return (*error_page(status), headers)
+
+
+def drain() -> None:
+    """Read on to the end of what is being sent, to a limit, and forget it.
+
+    A browser that is still sending when the connection closes shows its own error instead of our page.
+    """
+    left = min(request.content_length or 0, MOST_TO_DRAIN)
+    stream = request.environ["wsgi.input"]
+    try:
+        while left > 0:
+            read = len(stream.read(min(left, 64 * 1024)))
+            if not read:
+                return
+            left -= read
+    except (OSError, ValueError):
+        return
+
+
+def form_too_old(error: CSRFError) -> ResponseReturnValue:
+    """The form's proof of origin does not match the session. A page that htmx works in is loaded again."""
+    if is_htmx():
+        return "", 400, {"HX-Refresh": "true"}
+    return error_page(400, "This form is too old", "Go back, reload the page, and press the button again.")
+
+
+def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
+    """A limit was reached."""
+    return problem(429, PAGES[429][0]) if is_api() else error_page(429)
+
+
+def database_error(error: Exception) -> ResponseReturnValue:
+    """The database cannot be reached, or refused what we asked."""
+    if not is_out_of_reach(error):
+        return unforeseen(error)
+    log.warning("request.database_out_of_reach", endpoint=request.endpoint, error=type(error).__name__)
+    return broken(503)
+
+
+def unforeseen(error: Exception) -> ResponseReturnValue:
+    """A fault of ours. The log names the places it came through, never its message, which may quote a document."""
+    if current_app.testing and not is_out_of_reach(error):
+        raise error
+    log.error("request.failed", endpoint=request.endpoint, error=type(error).__name__, at=_places(error))
+    return broken(500)
+
+
+def broken(status: int) -> ResponseReturnValue:
+    """An answer that needs nothing but this process."""
+    g.nobody = True
+    headers = {"Retry-After": "30"} if status == 503 else {}
+    if is_api():
+        answer = problem(status, PAGES[status][0], PAGES[status][1])
+        answer.headers.update(headers)
+        return answer
+    return (*error_page(status), headers)
+
+
+def _places(error: BaseException) -> list[str]:
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        found.append(f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return found[-6:]

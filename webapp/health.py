@@ -1,0 +1,76 @@
+"""Whether this process lives, and whether the whole is ready."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from alembic.script import ScriptDirectory
+from flask import Blueprint, Response, json
+from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from tasks.ledger import queries
+from tasks.queue import QueueUnreachable
+from webapp.extensions import limiter
+from webapp.parts import parts
+from webapp.status_page import WORKER_SEEN_WITHIN_SECONDS
+from webapp.transactions import transaction
+
+health = Blueprint("health", __name__)
+limiter.exempt(health)
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+@health.get("/healthz")
+def healthz() -> ResponseReturnValue:
+    """The process answers. A host may restart it when it does not; nothing else is asked."""
+    return Response("ok\n", content_type="text/plain; charset=utf-8")
+
+
+@health.get("/readyz")
+def readyz() -> ResponseReturnValue:
+    """Everything a job needs is there. 503 names what is missing, in a word each, and no figures."""
+    missing = [*_missing_in_database(), *_missing_in_redis()]
+    body = {"ready": not missing, "missing": missing}
+    return Response(json.dumps(body), status=503 if missing else 200, content_type="application/json")
+
+
+def _missing_in_database() -> list[str]:
+    settings = parts().settings
+    checks: dict[str, Callable[[Session], bool]] = {
+        "migrations": lambda session: queries.schema_version(session) == newest_migration(),
+        "worker": lambda session: queries.live_workers(session, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) > 0,
+        # One sweep's grace after the lease, since the reconciler has to notice; twice, since it may be busy.
+        "orphans": lambda session: (
+            queries.orphans(session, grace_seconds=2 * settings.sweep_seconds + 1, queue=settings.queue_name) == 0
+        ),
+    }
+    missing = []
+    try:
+        with transaction() as session:
+            for name, holds in checks.items():
+                if not holds(session):
+                    missing.append(name)
+                    if name == "migrations":
+                        break  # the tables may not be as the other questions need them
+    except SQLAlchemyError:
+        return ["database"]
+    return missing
+
+
+def _missing_in_redis() -> list[str]:
+    try:
+        parts().queue.ping()
+    except QueueUnreachable:
+        return ["redis"]
+    return []
+
+
+@functools.cache
+def newest_migration() -> str | None:
+    """The migration this code was written for."""
+    return ScriptDirectory(str(MIGRATIONS)).get_current_head()

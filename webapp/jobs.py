@@ -1,0 +1,227 @@
+"""Handing in documents, and watching what becomes of them."""
+
+from __future__ import annotations
+
+import uuid
+
+from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import current_user, login_required
+from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from tasks.ledger import queries, transitions
+from tasks.ledger.recording import IdempotencyKeyReused
+from tasks.ledger.states import WAITING, State
+from tasks.workflows import WORKFLOWS
+from webapp import cursors, status_page, wording
+from webapp.accounts import viewer
+from webapp.door import HandedIn, NotAccepted, take_file, take_text
+from webapp.errors import drain, form_too_old, not_found
+from webapp.hx import is_htmx
+from webapp.parts import parts
+from webapp.status_page import StatusPage
+from webapp.submitting import options_of, submit, submit_again, try_again, usable_key, workflow_of
+from webapp.transactions import transaction
+
+jobs = Blueprint("jobs", __name__)
+
+PAGE = 20
+DOUBLE_CLICK_SECONDS = 10
+TOO_LATE = "It was already finished, so there was nothing to cancel."
+NOT_AGAIN = "This summary cannot be tried again as it is. See below what can be done."
+
+
+@jobs.get("/")
+@login_required  # type: ignore[untyped-decorator]
+def home() -> ResponseReturnValue:
+    """The form, and what one has handed in so far."""
+    return home_page()
+
+
+def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -> str:
+    """The first page, with what was typed kept and each error beside its field."""
+    listed, older = [], None
+    if current_user.is_authenticated:
+        before = cursors.read(request.args.get("before", ""))
+        with transaction() as database:
+            listed = queries.jobs_of(database, viewer().id, limit=PAGE + 1, before=before)
+        older = cursors.after(listed[PAGE - 1]) if len(listed) > PAGE else None
+    typed = request.form if request.method == "POST" and not _is_too_large() else {}
+    return render_template(
+        "home.html",
+        jobs=listed[:PAGE],
+        older=older,
+        paged="before" in request.args,
+        badges=wording.BADGES,
+        choices=WORKFLOWS["summary"].choices,
+        typed=typed,
+        errors=errors or {},
+        notice=notice,
+        idempotency_key=str(uuid.uuid4()),
+        settings=parts().settings,
+    )
+
+
+def _is_too_large() -> bool:
+    """A form that was too large was never read; asking for its fields would refuse it again."""
+    limit = request.max_content_length
+    return limit is not None and (request.content_length or 0) > limit
+
+
+@jobs.post("/jobs")
+@login_required  # type: ignore[untyped-decorator]
+def create() -> ResponseReturnValue:
+    """Accept a document. The same form sent again leads to the same job."""
+    workflow = workflow_of("summary")
+    try:
+        options = options_of(
+            workflow, {choice.name: request.form.get(choice.name, choice.default) for choice in workflow.choices}
+        )
+        recorded = submit(
+            viewer().id,
+            _handed_in(),
+            workflow,
+            options,
+            idempotency_key=usable_key(request.form.get("idempotency_key")),
+        )
+    except NotAccepted as refused:
+        return home_page({refused.field: refused.sentence}), refused.status
+    except IdempotencyKeyReused:
+        return home_page(notice=wording.KEY_REUSED), 409
+    if recorded.created:
+        return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)
+    return redirect(url_for("jobs.show", job_id=recorded.job_id, known=1), 303)
+
+
+@jobs.errorhandler(CSRFError)
+def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
+    """A form that is too old comes back as a new one, with the text in it."""
+    if is_htmx() or request.endpoint != "jobs.create":
+        return form_too_old(error)
+    had_file = any(file.filename for file in request.files.values())
+    said = wording.FORM_TOO_OLD if current_user.is_authenticated else wording.SIGNED_OUT
+    return home_page({"file": wording.FORM_TOO_OLD_FILE} if had_file else {}, notice=said), 400
+
+
+@jobs.errorhandler(RequestEntityTooLarge)
+def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
+    """More than a form may hold: refused unread, so there is nothing that could be kept."""
+    drain()
+    return home_page({"file": wording.file_too_large(parts().settings.max_upload_bytes)}), 413
+
+
+def _handed_in() -> HandedIn:
+    """The one document of the form. Raises NotAccepted for none and for two."""
+    settings = parts().settings
+    title, text = request.form.get("title", ""), request.form.get("text", "")
+    chosen = []
+    for file in request.files.getlist("file"):
+        empty = not file.stream.read(1)
+        file.stream.seek(0)
+        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
+            chosen.append(file)
+    if chosen and text.strip():
+        raise NotAccepted("both", wording.BOTH_HANDED_IN, field="file")
+    if len(chosen) > 1:
+        raise NotAccepted("several", wording.SEVERAL_HANDED_IN, field="file")
+    if chosen:
+        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
+    return take_text(text, title, settings)
+
+
+def page_or_404(job_id: uuid.UUID) -> StatusPage:
+    """This person's job. Somebody else's is answered like one that never was."""
+    with transaction() as database:
+        page = status_page.page_of(database, job_id, viewer().id, parts().settings)
+    if page is None:
+        abort(404)
+    return page
+
+
+@jobs.get("/jobs/<uuid:job_id>")
+@login_required  # type: ignore[untyped-decorator]
+def show(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Where the document is, what happened, and the summary once it is there."""
+    page = page_or_404(job_id)
+    # The second answer of a double click comes here too, and needs no words.
+    known = "known" in request.args and (page.job.now - page.job.created_at).total_seconds() > DOUBLE_CLICK_SECONDS
+    return job_page(page, wording.HANDED_IN_BEFORE if known else None)
+
+
+def job_page(page: StatusPage, notice: str | None = None) -> str:
+    return render_template("job.html", page=page, job=page.job, notice=notice, fresh_run_key=str(uuid.uuid4()))
+
+
+def fragment(page: StatusPage, *, announce: bool = True, notice: str | None = None) -> str:
+    """The status alone. `announce` False keeps a screen reader quiet when it was told all this before."""
+    return render_template(
+        "_job_status.html",
+        page=page,
+        job=page.job,
+        notice=notice,
+        fresh_run_key=str(uuid.uuid4()),
+        fragment=True,
+        announce=announce,
+    )
+
+
+@jobs.get("/jobs/<uuid:job_id>/status")
+@login_required  # type: ignore[untyped-decorator]
+def status(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The fragment a page polls for: 204 while it already shows everything there is to show."""
+    settings = parts().settings
+    known, tier = request.args.get("rev", -1, type=int), request.args.get("t", "")
+    with transaction() as database:
+        pulse = queries.pulse_of(database, job_id, viewer().id)
+        unchanged = (
+            pulse is not None and pulse.revision == known and status_page.tier_of(database, pulse, settings) == tier
+        )
+    if pulse is None:
+        return _gone(job_id)
+    if unchanged:
+        return Response(status=204)
+    page = page_or_404(job_id)
+    return fragment(page, announce=request.args.get("said") != status_page.said_of(page.job))
+
+
+def _gone(job_id: uuid.UUID) -> ResponseReturnValue:
+    """A page that polls for a job that is not there (any more) is sent to the page that says so, and polls no more."""
+    body, code = not_found()
+    return body, code, {"HX-Redirect": url_for("jobs.show", job_id=job_id)}
+
+
+@jobs.post("/jobs/<uuid:job_id>/cancel")
+@login_required  # type: ignore[untyped-decorator]
+def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The owner wants no result any more."""
+    with transaction() as database:
+        cancelled = transitions.cancel(database, job_id, viewer().id)
+    page = page_or_404(job_id)
+    wanted = (State.CANCELLED, State.CANCEL_REQUESTED)
+    notice = TOO_LATE if cancelled is None and page.job.state not in wanted else None
+    if is_htmx():
+        return fragment(page, notice=notice)
+    if notice:
+        return job_page(page, notice), 409
+    return redirect(url_for("jobs.show", job_id=job_id), 303)
+
+
+@jobs.post("/jobs/<uuid:job_id>/again")
+@login_required  # type: ignore[untyped-decorator]
+def again(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Try a failed job again, wish a cancelled one after all, or make a fresh summary; the form's `mode` says which."""
+    mode = request.form.get("mode", "again")
+    page = page_or_404(job_id)
+    if mode == "again":
+        if try_again(viewer().id, job_id) or page_or_404(job_id).job.state in WAITING:
+            return redirect(url_for("jobs.show", job_id=job_id), 303)
+        return job_page(page_or_404(job_id), NOT_AGAIN), 409
+    fresh_run_key = usable_key(request.form.get("fresh_run_key")) if mode == "fresh" else None
+    allowed = page.job.state is (State.SUCCEEDED if mode == "fresh" else State.CANCELLED)
+    if not allowed or (mode == "fresh" and fresh_run_key is None):
+        return job_page(page, NOT_AGAIN), 409
+    recorded = submit_again(viewer().id, job_id, fresh_run_key=fresh_run_key)
+    if recorded is None:
+        return job_page(page, wording.ORIGINAL_GONE), 409
+    return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)

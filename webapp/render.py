@@ -1,0 +1,55 @@
+"""Summaries as safe HTML. The text was made by a machine out of somebody's document: nothing in it may act.
+
+Markdown becomes a small set of tags, without links, pictures or raw HTML. A link is shown as its text with its address
+behind it, since an address can look like anything; no request leaves the page for a host that a document names.
+"""
+
+from __future__ import annotations
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+TAGS = {
+    *("p", "ul", "ol", "li", "strong", "em", "s", "code", "pre", "blockquote", "br", "hr"),
+    *("h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
+}
+TOP_HEADING = 3
+"""The page itself has the first two."""
+
+_markdown = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+
+
+def summary_html(text: str) -> Markup:
+    """The summary as HTML that can stand in a page."""
+    tokens = _markdown.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + TOP_HEADING - 1)}"
+        if token.type == "inline" and token.children:
+            token.children = _without_links(token.children)
+    html = _markdown.renderer.render(tokens, _markdown.options, {})
+    return Markup(nh3.clean(html, tags=TAGS, attributes={}, link_rel=None))
+
+
+def _without_links(tokens: list[Token]) -> list[Token]:
+    kept: list[Token] = []
+    open_links: list[tuple[str, int]] = []
+    for token in tokens:
+        if token.type == "link_open":
+            open_links.append((str(token.attrs.get("href", "")), len(kept)))
+        elif token.type == "link_close":
+            address, start = open_links.pop()
+            if address and address not in "".join(part.content for part in kept[start:]):
+                kept.append(_text(f" ({address})"))
+        elif token.type == "image":
+            address = str(token.attrs.get("src", ""))
+            kept.append(_text(f"{token.content} ({address})" if token.content else address))
+        else:
+            kept.append(token)
+    return kept
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)

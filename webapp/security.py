@@ -1,0 +1,71 @@
+"""Headers of every answer, and where a person goes who is not signed in."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, redirect, request, session, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from webapp.hx import is_htmx
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+ONE_YEAR = 365 * 24 * 3600
+
+
+def init_app(app: Flask) -> None:
+    """Put the headers on every answer of the app, its errors included."""
+    app.after_request(_add_headers)
+
+
+def _add_headers(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    if request.is_secure:
+        response.headers.setdefault("Strict-Transport-Security", f"max-age={ONE_YEAR}")
+    if request.endpoint != "static":
+        response.headers.setdefault("Cache-Control", "private, no-store")
+        response.vary.update(["Authorization"] if is_api() else ["HX-Request", "Cookie"])
+    return response
+
+
+def is_api() -> bool:
+    """Whether a program asked, which gets JSON whatever goes wrong."""
+    return request.path.startswith("/api/")
+
+
+def safe_next(address: str | None) -> str | None:
+    """The address, if it is a path of this site; else None. A browser reads `//host` and `/\\host` as other hosts."""
+    if not address or len(address) > 2000 or not address.startswith("/"):
+        return None
+    if address[1:2] in ("/", "\\") or any(ord(character) < 33 or character == "\\" for character in address):
+        return None
+    parts = urlsplit(address)
+    return None if parts.scheme or parts.netloc else address
+
+
+def unauthorized() -> AnyResponse:
+    """To the sign-in page and back again. A fragment cannot show a page, so htmx is told to go there itself."""
+    session.pop("_flashes", None)
+    if is_htmx():
+        page = urlsplit(request.headers.get("HX-Current-URL", ""))
+        return Response(status=401, headers={"HX-Redirect": sign_in_address(page.path)})
+    return redirect(sign_in_address(request.path if request.method == "GET" else "/"))
+
+
+def sign_in_address(back_to: str) -> str:
+    """Where to sign in, and then go on at `back_to`, if that is a page of ours."""
+    following = safe_next(back_to)
+    if following is None or following == "/":
+        return url_for("accounts.sign_in")
+    return url_for("accounts.sign_in", next=following)

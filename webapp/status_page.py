@@ -1,0 +1,211 @@
+"""What a job's page shows, made of what its row knows and of nothing else."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from tasks.intake.kinds import Kind
+from tasks.ledger import queries
+from tasks.ledger.identity import reference_of
+from tasks.ledger.models import Result
+from tasks.ledger.queries import JobView, LaneWait, Pulse
+from tasks.ledger.states import WAITING, State
+from tasks.settings import Settings
+from tasks.workflows import WORKFLOWS
+from webapp import wording
+from webapp.submitting import can_try_again
+from webapp.wording import BADGES, Failure, LogLine
+
+LONGER_THAN_USUAL_SECONDS = 30
+WORKER_SEEN_WITHIN_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Poll:
+    """How often the page asks, and with which words it asks "anything new?".
+
+    `tier` names everything that may change on the page while the row stays as it is; `said` what a screen reader was
+    told last, so that it is told only what is new.
+    """
+
+    revision: int
+    seconds: int
+    tier: str
+    said: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None; so is `at`."""
+
+    name: str
+    place: str
+    fact: str | None = None
+    at: datetime | None = None
+    waiting: bool = False
+
+
+@dataclass(frozen=True)
+class StatusPage:
+    """A job as its owner sees it. `poll` is None when nothing will change by itself any more."""
+
+    job: JobView
+    reference: str
+    badge: str
+    description: str
+    stops: Sequence[Stop]
+    log: Sequence[LogLine]
+    failure: Failure
+    overdue_seconds: float | None
+    no_worker: bool
+    lane: LaneWait | None
+    poll: Poll | None
+    result: Result | None
+    can_try_again: bool
+    can_cancel: bool
+
+    @property
+    def announcement(self) -> str:
+        """What a screen reader says when the state changes."""
+        if self.job.state in (State.RUNNING, State.RETRY_WAIT):
+            return f"{self.badge}, attempt {self.job.attempt} of {self.job.max_attempts}"
+        return self.badge
+
+    @property
+    def seconds_to_attempt(self) -> float | None:
+        """How long until the next try; None unless one is waited for."""
+        if self.job.next_attempt_at is None:
+            return None
+        return max(0.0, (self.job.next_attempt_at - self.job.now).total_seconds())
+
+
+def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings) -> StatusPage | None:
+    """The page of this person's job. None for a missing job and for somebody else's alike."""
+    pulse = queries.pulse_of(session, job_id, account_id)
+    job = queries.job_of(session, job_id, account_id)
+    if pulse is None or job is None:
+        return None
+    overdue = pulse.seconds_overdue if is_late(pulse) else None
+    no_worker = overdue is not None and no_worker_seen(session)
+    lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
+    log = [line for line in map(wording.log_line, queries.events_of(session, job_id)) if line is not None]
+    return StatusPage(
+        job=job,
+        reference=reference_of(job.id),
+        badge=BADGES[job.state],
+        description=_description(job),
+        stops=_stops(job),
+        log=log,
+        failure=wording.failure_of(lane.category, lane.code)
+        if lane
+        else wording.failure_of(job.error_category, job.error_code),
+        overdue_seconds=overdue,
+        no_worker=no_worker,
+        lane=lane,
+        poll=None if job.finished else _poll(session, pulse, job, settings),
+        result=queries.result_of(session, job_id, account_id) if job.state is State.SUCCEEDED else None,
+        can_try_again=can_try_again(job),
+        can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
+    )
+
+
+def _poll(session: Session, pulse: Pulse, job: JobView, settings: Settings) -> Poll:
+    # The row was read twice; the earlier revision is named, so that a change in between is polled for.
+    return Poll(pulse.revision, interval_of(pulse, settings), tier_of(session, pulse, settings), said_of(job))
+
+
+def said_of(job: JobView) -> str:
+    """What there is to be announced about a job, as a word."""
+    return f"{job.state}-{job.attempt}"
+
+
+def is_late(pulse: Pulse) -> bool:
+    """Whether it waits for a worker for longer than usual."""
+    return (
+        pulse.state in WAITING
+        and pulse.seconds_overdue is not None
+        and pulse.seconds_overdue > LONGER_THAN_USUAL_SECONDS
+    )
+
+
+def no_worker_seen(session: Session) -> bool:
+    """Whether nobody is there who could take it."""
+    return queries.live_workers(session, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) == 0
+
+
+def interval_of(pulse: Pulse, settings: Settings) -> int:
+    """Seconds between two polls: often in the first minute, then less; while waiting to retry, towards that moment."""
+    if pulse.state is State.RETRY_WAIT:
+        return min(15, max(2, math.ceil(pulse.seconds_to_attempt or 0)))
+    if pulse.state is State.CANCEL_REQUESTED:
+        return 2
+    age = settings.job_deadline_seconds - pulse.seconds_to_deadline  # a replay starts the clock again
+    return 2 if age < 60 else 5 if age < 600 else 15
+
+
+def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
+    """Everything but the revision that the page depends on, as a word."""
+    late = is_late(pulse)
+    minutes = int((pulse.seconds_overdue or 0) // 60) if late else 0
+    return (
+        f"{interval_of(pulse, settings)}"
+        + (f"-{minutes}" if late else "")
+        + ("-none" if late and no_worker_seen(session) else "")
+    )
+
+
+def _description(job: JobView) -> str:
+    workflow = WORKFLOWS.get(job.workflow)
+    if workflow is None:
+        return job.workflow
+    words = [choice.words.get(str(job.options.get(choice.name)), "") for choice in workflow.choices]
+    return ", ".join([job.workflow, *(word.lower() for word in words if word)])
+
+
+def _stops(job: JobView) -> list[Stop]:
+    read, saved = job.read_facts is not None, job.state is State.SUCCEEDED
+    started, waiting = job.started_at is not None, job.state in WAITING
+    stopped = job.state in (State.FAILED, State.CANCELLED)
+    here = 4 if saved else 2 if read else 1 if started or stopped else 0
+    places = ["past" if at < here else "ahead" if at > here else "stopped" if stopped else "here" for at in range(4)]
+    reading = "being read" if job.step == "read" and places[1] == "here" and not waiting else None
+    measured = f"part {job.progress_done} of {job.progress_total} done" if job.progress_total > 1 else None
+    ending = "stopped" if job.state is State.FAILED else "cancelled"
+    return [
+        Stop("Accepted", places[0], at=job.created_at, waiting=waiting),
+        Stop("Read", places[1], ending if places[1] == "stopped" else _read_fact(job) or reading, waiting=waiting),
+        Stop(
+            "Summarised" if saved else "Summarising",
+            places[2],
+            ending if places[2] == "stopped" else measured if here >= 2 else None,
+            waiting=waiting,
+        ),
+        Stop(
+            "Saved",
+            places[3],
+            fact=None if job.finished else "at the latest",
+            at=job.finished_at if saved else None if stopped else job.deadline_at,
+        ),
+    ]
+
+
+def _read_fact(job: JobView) -> str:
+    """What was measured while reading: 12 pages, 8,410 words."""
+    facts = job.read_facts or {}
+    said = []
+    for name in ("pages", "rows", "words"):
+        count = facts.get(name)
+        if isinstance(count, int):
+            said.append(f"{count:,} {name if count != 1 else name[:-1]}")
+    return ", ".join(said)
+
+
+def kind_label(kind: str) -> str:
+    """What sort of document it was, as people say it."""
+    return Kind(kind).label if kind in set(Kind) else kind

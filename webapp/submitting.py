@@ -1,0 +1,115 @@
+"""Accepting a wish, for pages and programs alike: one transaction, and then one attempt to send the message."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from tasks.ledger import queries, transitions
+from tasks.ledger.recording import Intent, Recorded, record, record_for_document
+from tasks.ledger.states import State
+from tasks.workflows import WORKFLOWS, OptionsWrong, Workflow
+from tasks.workflows.base import check_options
+from webapp import wording
+from webapp.door import HandedIn, NotAccepted
+from webapp.parts import parts
+from webapp.transactions import transaction
+
+LONGEST_KEY = 200
+
+
+def workflow_of(name: str) -> Workflow:
+    """The workflow of that name. Raises NotAccepted."""
+    workflow = WORKFLOWS.get(name)
+    if workflow is None:
+        raise NotAccepted("workflow_unknown", "There is no such workflow.", field="workflow")
+    return workflow
+
+
+def options_of(workflow: Workflow, given: Mapping[str, object]) -> dict[str, str]:
+    """The checked options. Raises NotAccepted."""
+    try:
+        return check_options(workflow, given)
+    except OptionsWrong as wrong:
+        raise NotAccepted("options_wrong", wording.OPTIONS_WRONG, field=wrong.option or "options") from None
+
+
+def usable_key(text: str | None) -> str | None:
+    """A client's key as it may be stored; None if there is none, or if it is no short printable word."""
+    return text if text and len(text) <= LONGEST_KEY and text.isascii() and text.isprintable() else None
+
+
+def submit(
+    account_id: uuid.UUID,
+    handed_in: HandedIn,
+    workflow: Workflow,
+    options: Mapping[str, str],
+    *,
+    idempotency_key: str | None,
+) -> Recorded:
+    """Record the wish about a document that comes with it. Raises IdempotencyKeyReused."""
+    intent = Intent(
+        account_id=account_id,
+        title=handed_in.title,
+        workflow=workflow.name,
+        workflow_version=workflow.version,
+        options=options,
+        idempotency_key=idempotency_key,
+    )
+    with transaction() as session:
+        recorded = record(session, intent, handed_in.document, parts().settings.terms)
+    return _send(recorded)
+
+
+def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str | None) -> Recorded | None:
+    """The same wish about the same document: a new job where the earlier one was cancelled or the key is fresh.
+
+    None: there is no such job, or its document has been deleted.
+    """
+    with transaction() as session:
+        job = queries.job_of(session, job_id, account_id)
+        if job is None or not job.original_kept:
+            return None
+        workflow = WORKFLOWS[job.workflow]
+        intent = Intent(
+            account_id=account_id,
+            title=job.title,
+            workflow=workflow.name,
+            workflow_version=workflow.version,
+            options=check_options(workflow, job.options),
+            fresh_run_key=fresh_run_key,
+        )
+        recorded = record_for_document(session, intent, job.document_id, parts().settings.terms)
+    return _send(recorded)
+
+
+def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
+    """Put a failed job back, where the cause was a passing one. False if that is not offered, or no longer."""
+    settings = parts().settings
+    with transaction() as session:
+        job = queries.job_of(session, job_id, account_id)
+        if job is None or not can_try_again(job):
+            return False
+        state = transitions.replay(
+            session,
+            job_id,
+            deadline_seconds=settings.job_deadline_seconds,
+            more_attempts=settings.max_attempts,
+            cause=wording.OWNER_TRIES_AGAIN,
+            account_id=account_id,
+        )
+    if state is None:
+        return False
+    parts().dispatcher.dispatch_now(job_id)
+    return True
+
+
+def can_try_again(job: queries.JobView) -> bool:
+    """Whether the owner may put this job back: it failed, of a cause that may have passed, and the document is kept."""
+    return job.state is State.FAILED and wording.is_passing(job.error_category) and job.original_kept
+
+
+def _send(recorded: Recorded) -> Recorded:
+    if recorded.created:
+        parts().dispatcher.dispatch_now(recorded.job_id)
+    return recorded

@@ -1,0 +1,237 @@
+"""The words for what happened. No provider's or library's own message is ever shown; these are chosen instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tasks.intake.errors import Refusal
+from tasks.ledger.errors import Category
+from tasks.ledger.models import JobEvent
+from tasks.ledger.states import Event, State
+from tasks.retry_policy import TRANSIENT
+
+BADGES: Mapping[State, str] = {
+    State.QUEUED: "Queued",
+    State.RUNNING: "Being worked on",
+    State.RETRY_WAIT: "Waiting to retry",
+    State.SUCCEEDED: "Saved",
+    State.FAILED: "Stopped",
+    State.CANCEL_REQUESTED: "Cancelling",
+    State.CANCELLED: "Cancelled",
+}
+
+OWNER_TRIES_AGAIN = "owner: try again"
+"""The cause that is stored with a replay by the owner."""
+
+NOTHING_HANDED_IN = "Choose a file or paste some text. An empty document cannot be summarised."
+BOTH_HANDED_IN = (
+    "Choose a file or paste text, not both. Your text is still here; to send the file, remove the text first."
+)
+HANDED_IN_BEFORE = "You handed this in before, with the same options. This is that summary; nothing was made twice."
+SEVERAL_HANDED_IN = "Choose one file at a time. Each document gets a summary of its own."
+ORIGINAL_GONE = "The document has been deleted, so it cannot be summarised again. Hand it in again."
+OPTIONS_WRONG = "Choose one of the offered values."
+KEY_REUSED = (
+    "This form was already sent, with other content. That summary is in your list. "
+    "To send what is in the form now, press Summarise again."
+)
+FORM_TOO_OLD = "The form was open for too long, or you signed in again meanwhile. Press Summarise again."
+FORM_TOO_OLD_FILE = "Files cannot be kept: choose yours again."
+SIGNED_OUT = (
+    "You are signed out. Nothing was sent yet, and your text is still here. "
+    "Sign in in a new tab, then come back and press Summarise again."
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What happened, and what that means and what can be done."""
+
+    what: str
+    so: str
+
+
+TRY_LATER = "Your document is kept. Try again in a few minutes."
+ASK_OPERATOR = "Only the operator of this site can put that right. Quote the reference above."
+
+_BY_CATEGORY: Mapping[Category, Failure] = {
+    Category.RATE_LIMITED: Failure("The AI service had too many requests.", TRY_LATER),
+    Category.OVERLOADED: Failure("The AI service was busy.", TRY_LATER),
+    Category.CONNECTION: Failure("The AI service could not be reached.", TRY_LATER),
+    Category.TIMEOUT: Failure("The attempt took longer than it may.", TRY_LATER),
+    Category.UNCERTAIN: Failure(
+        "The AI service took the request, but no usable answer came back.",
+        "It may have billed the call. Trying again makes another call.",
+    ),
+    Category.AUTH: Failure("The AI service refused the credentials of this site.", ASK_OPERATOR),
+    Category.PERMISSION: Failure("The AI service does not let this site do that.", ASK_OPERATOR),
+    Category.INVALID_DOCUMENT: Failure("The document could not be read.", "Check the file, or paste its text."),
+    Category.INVALID_REQUEST: Failure(
+        "The AI service could not work with this document.", "A shorter or simpler version may go through."
+    ),
+    Category.CONTENT_POLICY: Failure(
+        "The AI service declined to summarise this document, because of its rules about content.",
+        "Trying again would end the same way.",
+    ),
+    Category.QUOTA: Failure("The budget of this site at the AI service is used up.", ASK_OPERATOR),
+    Category.DEADLINE: Failure("The time for this summary ran out before it was ready.", TRY_LATER),
+    Category.CRASHED: Failure("The worker stopped in the middle of the work.", TRY_LATER),
+    Category.INTERNAL: Failure(
+        "Something went wrong on our side.", "Your document is kept. Try again; if it stays, quote the reference above."
+    ),
+}
+
+_BY_CODE: Mapping[tuple[Category, str], Failure] = {
+    (Category.INVALID_DOCUMENT, Refusal.EMPTY): Failure("The document is empty.", "Choose one with text in it."),
+    (Category.INVALID_DOCUMENT, Refusal.NO_TEXT): Failure(
+        "No text was found in the document.",
+        "Most likely it holds scanned pages. Run text recognition on it first, or paste the text.",
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.LOCKED): Failure(
+        "The document is locked with a password.", "Save a copy without the password, and hand that in."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.DAMAGED): Failure(
+        "The file is damaged or incomplete.", "Save it again in the program that made it, or paste its text."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.TOO_LARGE_UNPACKED): Failure(
+        "The document grows too large when it is unpacked.", "Hand in a smaller part of it, or paste the text."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.TOO_MANY_PAGES): Failure(
+        "The document has too many pages.", "Hand in a part of it."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.TOO_LONG): Failure(
+        "The document has more text than can be summarised in one go.", "Hand in a part of it."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.TOO_SLOW): Failure(
+        "Reading the document took too long.", "Save it again in a simpler form, or paste its text."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.TOO_MUCH_MEMORY): Failure(
+        "Reading the document took too much memory.", "Save it again in a simpler form, or paste its text."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.LEGACY_WORD): Failure(
+        "This is a Word document of the old kind (.doc).", "Save it as .docx or PDF, and hand that in."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.IMAGE): Failure(
+        "This is a picture, and pictures are not read.", "Run text recognition on it first, or paste the text."
+    ),
+    (Category.INVALID_DOCUMENT, Refusal.UNSUPPORTED): Failure(
+        "This kind of file cannot be read.",
+        "PDF, Word (.docx), OpenDocument, RTF, HTML, Markdown, CSV and plain text can.",
+    ),
+    (Category.INVALID_DOCUMENT, "deleted"): Failure(
+        "The document was deleted before it was read.", "Hand it in again."
+    ),
+    (Category.INVALID_REQUEST, "too_long"): Failure(
+        "The document is longer than the AI model can take.", "Hand in a part of it."
+    ),
+    (Category.INVALID_REQUEST, "too_large"): Failure(
+        "The document is longer than the AI service can take.", "Hand in a part of it."
+    ),
+    (Category.INVALID_REQUEST, "output_limit"): Failure(
+        "The answer of the AI service was cut off, so it was not saved.", "Choose a shorter length."
+    ),
+    (Category.INVALID_REQUEST, "nothing_to_extract"): Failure(
+        "No whole sentence was found that could be extracted.", "Hand in running text."
+    ),
+    (Category.PERMISSION, "local_not_installed"): Failure(
+        "The part that makes extracts is not installed on this server.", ASK_OPERATOR
+    ),
+    (Category.PERMISSION, "model_not_found"): Failure("The AI model that is set does not exist.", ASK_OPERATOR),
+    (Category.PERMISSION, "not_found"): Failure("The AI model or address that is set does not exist.", ASK_OPERATOR),
+    (Category.PERMISSION, "tls"): Failure("The AI service could not be reached safely.", ASK_OPERATOR),
+    (Category.AUTH, "base_url"): Failure("The address of the AI service is set wrong.", ASK_OPERATOR),
+    (Category.TIMEOUT, "call_budget"): Failure("The AI service did not take the request in time.", TRY_LATER),
+    (Category.UNCERTAIN, "call_budget"): Failure(
+        "The AI service did not answer in time.", "It may have billed the call. Trying again makes another call."
+    ),
+    (Category.DEADLINE, "asked_to_wait_too_long"): Failure(
+        "The AI service asked to wait longer than the time that was left.", TRY_LATER
+    ),
+    (Category.CRASHED, "interrupted_too_often"): Failure(
+        "The work was interrupted too often.", "If it happens again, the document may be the cause: try a part of it."
+    ),
+}
+
+
+def failure_of(category: str | None, code: str | None) -> Failure:
+    """The words for a cause. The code picks them where it is known; else the category does."""
+    known = Category(category) if category in set(Category) else Category.INTERNAL
+    return _BY_CODE.get((known, code or ""), _BY_CATEGORY[known])
+
+
+def is_passing(category: str | None) -> bool:
+    """Whether the same wish may go through later without anybody mending anything, so that the owner may try again."""
+    return category in TRANSIENT or category in (Category.UNCERTAIN, Category.DEADLINE)
+
+
+def file_too_large(limit: int) -> str:
+    return f"The file is larger than {size_in_words(limit)}, which is the most that can be handed in."
+
+
+def text_too_long(length: int, limit: int) -> str:
+    return f"The text has {length:,} characters; {limit:,} is the most that can be summarised in one go."
+
+
+def size_in_words(size: int) -> str:
+    """A number of bytes as people say it: 10 MB, 2.5 MB, 340 kB, 12 bytes."""
+    if size >= 1024 * 1024:
+        return f"{size / (1024 * 1024):.1f}".removesuffix(".0") + " MB"
+    return f"{size // 1024} kB" if size >= 1024 else f"{size} bytes"
+
+
+def duration_in_words(seconds: float) -> str:
+    """A duration as people say it: 12 s, 1 min 12 s, 14 min, 3 h."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h"
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One thing that happened. `until` is when the next try is due, None if the line is not about one."""
+
+    at: datetime
+    text: str
+    until: datetime | None = None
+
+
+def log_line(event: JobEvent) -> LogLine | None:
+    """What happened, as the owner reads it; None for what only the machine cares about."""
+    text = _log_text(Event(event.event), State(event.state), event.facts)
+    until = event.facts.get("until") if event.state == State.RETRY_WAIT else None
+    return None if text is None else LogLine(event.at, text, datetime.fromisoformat(until) if until else None)
+
+
+UNCOUNTED = "That does not count as an attempt."
+_RELEASES = {
+    "shutdown": "Put back unfinished, because the worker had to stop.",
+    "lane": "Put back, because the AI service takes no requests right now.",
+}
+
+
+def _log_text(event: Event, state: State, facts: Mapping[str, Any]) -> str | None:
+    if event is Event.CANCEL:
+        at_once = state is State.CANCELLED
+        return "Cancelled by you." if at_once else "You asked to cancel. The worker was told to stop."
+    if state is State.CANCELLED:
+        return "The work has stopped. Nothing of it was saved."
+    cause = failure_of(facts.get("category"), facts.get("code")).what
+    words = {
+        Event.RECORD: "Accepted and waiting for a free worker.",
+        Event.CLAIM: f"Attempt {facts.get('attempt', 1)} of {facts.get('of', '?')} started.",
+        Event.SUCCEED: "Summary saved.",
+        Event.RETRY_LATER: cause,
+        Event.FAIL: f"Stopped. {cause}",
+        Event.RELEASE: f"{_RELEASES.get(facts.get('reason', ''), 'Put back unfinished.')} {UNCOUNTED}",
+        Event.EXPIRE: f"The worker went silent. Another one takes over. {UNCOUNTED}",
+        Event.REPLAY: "You asked to try again."
+        if facts.get("cause") == OWNER_TRIES_AGAIN
+        else "The operator started it again.",
+    }
+    return words.get(event)
