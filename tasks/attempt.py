@@ -86,9 +86,12 @@ class Attempt:
 
     def _succeed(self) -> State:
         reached("worker.claimed")
-        with self.tools.database.transaction() as session:
-            job = queries.any_job(session, self.claim.job_id)
-            saved = checkpoints.load(session, self.claim.job_id)
+        job, saved = self._persist(
+            lambda session: (
+                queries.any_job(session, self.claim.job_id),
+                checkpoints.load(session, self.claim.job_id),
+            )
+        )
         if job is None:
             raise ClaimLost
         text = saved["read"] if "read" in saved else self._read()
@@ -106,8 +109,7 @@ class Attempt:
 
     def _read(self) -> SavedStep:
         self._persist(lambda session: transitions.progress(session, self.claim, step="read", done=0, total=0))
-        with self.tools.database.transaction() as session:
-            original = queries.original_of(session, self.claim.job_id, None)
+        original = self._persist(lambda session: queries.original_of(session, self.claim.job_id, None))
         if original is None or original.content is None:
             raise JobError(Category.INVALID_DOCUMENT, "deleted")
         limits = Limits(
@@ -191,7 +193,7 @@ class Attempt:
         )
 
     def _persist(self, work: Callable[[Session], T]) -> T:
-        """What must outlive a short absence of the database: tried again while the reservation stands."""
+        """Everything outlives a short absence of the database: it is tried again while the reservation stands."""
         return self.tools.database.persist(work, for_seconds=self.held.reserved_until - time.monotonic())
 
 

@@ -15,6 +15,7 @@ from tasks.ledger.models import Base
 from tasks.queue import DeliveryQueue, connect
 from tasks.settings import Settings
 from tests.support import house
+from tests.support import site as site_module
 from webapp.embedded import services, temporary_directory
 
 for name in list(os.environ):
@@ -63,6 +64,14 @@ def account_id(database: Database) -> uuid.UUID:
     """Somebody who owns jobs."""
     with database.transaction() as session:
         return house.make_account(session)
+
+
+@pytest.fixture
+def site(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> site_module.Opened:
+    """Opens a site with a scripted provider and a real worker."""
+    return site_module.opener(addresses, database, account_id)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+import psycopg
 from dotenv import dotenv_values
 
 from webapp.embedded import ServiceDidNotStart, services
@@ -53,7 +54,9 @@ def run(variables: Mapping[str, str], port: int, stopping: threading.Event) -> i
     """Migrate, make the account, and keep web and worker running."""
     say("Bringing the database up to date.")
     call("database migration", ["-m", "flask", "--app", "wsgi", "db", "upgrade"], variables)
-    call("demo account", ["-m", "webapp.demo_account", EMAIL], {**variables, "ACCOUNT_PASSWORD": PASSWORD})
+    if not has_account(variables["DATABASE_URL"]):
+        create = ["-m", "flask", "--app", "wsgi", "accounts", "create", EMAIL, "--operator"]
+        call("demo account", create, {**variables, "ACCOUNT_PASSWORD": PASSWORD})
     say("Starting web and worker.")
     children = {
         "web": start(["-m", "gunicorn", "wsgi:app"], variables),
@@ -91,6 +94,12 @@ def environment(addresses: Mapping[str, str], port: int) -> dict[str, str]:
     }
 
 
+def has_account(database_url: str) -> bool:
+    """Whether an earlier start made the demo's account."""
+    with psycopg.connect(database_url) as connection:
+        return connection.execute("SELECT 1 FROM accounts WHERE email = %s", [EMAIL]).fetchone() is not None
+
+
 def kept_secret() -> str:
     """A secret of this demo's own, the same at the next start, so that people stay signed in."""
     file = DIRECTORY / "secret"
@@ -113,7 +122,12 @@ def refuse_a_port_in_use(port: int) -> None:
 def call(what: str, arguments: list[str], variables: Mapping[str, str]) -> None:
     """Run one step to its end. Raises DemoFailed with what it said."""
     ended = subprocess.run(
-        [sys.executable, *arguments], env=dict(variables), capture_output=True, text=True, start_new_session=True
+        [sys.executable, *arguments],
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
     )
     if ended.returncode != 0:
         raise DemoFailed(f"The {what} failed:\n{ended.stderr.strip()[-2000:]}")

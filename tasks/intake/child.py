@@ -56,8 +56,10 @@ def _read(filename: str | None, data: bytes, limits: Limits, answers: int, answe
     confine_for_document(limits)
     try:
         answer, body = _answer(filename, data, limits)
-        _send(answers, pack(answer, body))
-        answered[0] = 1
+        message = pack(answer, body)
+        _send(answers, message[:-1])
+        answered[0] = 1  # before the last byte: a fork killed right after its answer must not be held against the next
+        _send(answers, message[-1:])
         os._exit(0)
     finally:
         os._exit(Ending.TOO_MUCH_MEMORY)  # not even the answer found room

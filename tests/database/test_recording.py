@@ -117,10 +117,10 @@ def test_control_without_the_constraint_submits_at_once_are_several_jobs(spare_d
 
     insert = text("""
         INSERT INTO jobs (id, account_id, document_id, queue, workflow, workflow_version, options, title,
-                          operation_key, state, revision, generation, attempts, max_attempts, interruptions, deliveries, deadline_at,
-                          progress_done, progress_total)
-        SELECT gen_random_uuid(), account_id, id, 'q', 'summary', 1, '{}', 't', 'the same', 'queued',
-               1, 0, 0, 3, 0, 0, now(), 0, 0 FROM documents
+                          operation_key, state, revision, generation, attempts, max_attempts, interruptions,
+                          deliveries, deadline_at, progress_done, progress_total)
+        SELECT gen_random_uuid(), account_id, id, 'q', 'summary', 1, '{}', 't',
+               'the same', 'queued', 1, 0, 0, 3, 0, 0, now(), 0, 0 FROM documents
         WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE operation_key = 'the same')""")
 
     import threading

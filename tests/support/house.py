@@ -186,7 +186,9 @@ def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:
         return list(threads.map(run, works))
 
 
-def wait_until(fact: Callable[[], Any], *, within: float = 20, every: float = 0.02, what: str = "") -> Any:
+def wait_until(
+    fact: Callable[[], Any], *, within: float = 20, every: float = 0.02, what: str | Callable[[], str] = ""
+) -> Any:
     """Ask until the answer is true, and give it. Fails when it does not become true in time."""
     until = time.monotonic() + within
     while True:
@@ -194,5 +196,5 @@ def wait_until(fact: Callable[[], Any], *, within: float = 20, every: float = 0.
         if found:
             return found
         if time.monotonic() > until:
-            raise AssertionError(f"not within {within} s: {what or fact}")
+            raise AssertionError(f"not within {within} s: {what() if callable(what) else what or fact}")
         time.sleep(every)

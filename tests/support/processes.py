@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -83,3 +85,12 @@ def worker(addresses: Mapping[str, str], *, slots: int = 4, ready: bool = True, 
         if ready:
             child.wait_for_log("worker.started")
         yield child
+
+
+def answers(address: str) -> bool:
+    """Whether a page can be had there, with a status that is no error."""
+    try:
+        with urllib.request.urlopen(address, timeout=2):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False

@@ -2,99 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tasks.database import Database
 from tasks.ledger import queries, transitions
-from tasks.ledger.queries import JobView
 from tasks.ledger.states import State
-from tasks.queue import DeliveryQueue
 from tests.support import house
-from tests.support.fake_provider import FakeProvider
-from tests.support.processes import asking, worker
+from tests.support.site import SHORT, Opened
 
 
-class Site:
-    """A worker, its provider, and somebody's jobs."""
-
-    def __init__(self, fake: FakeProvider, database: Database, account_id: uuid.UUID, addresses: dict[str, str]):
-        self.fake = fake
-        self.database = database
-        self.account_id = account_id
-        self.addresses = addresses
-
-    def submit(self, content: bytes = house.TEXT, **more: Any) -> uuid.UUID:
-        with self.database.transaction() as session:
-            return house.submit(session, self.account_id, content, **more).job_id
-
-    def view(self, job_id: uuid.UUID) -> JobView:
-        with self.database.transaction() as session:
-            view = queries.any_job(session, job_id)
-        assert view is not None
-        return view
-
-    def wait_for(self, job_id: uuid.UUID, *states: State, within: float = 20) -> JobView:
-        return house.wait_until(  # type: ignore[no-any-return]
-            lambda: view if (view := self.view(job_id)).state in states else None, within=within, what=str(states)
-        )
-
-    def waits_for_lane(self, job_id: uuid.UUID) -> bool:
-        with self.database.transaction() as session:
-            return queries.lane_wait_of(session, job_id) is not None
-
-    def calls(self, job_id: uuid.UUID) -> list[str]:
-        with self.database.transaction() as session:
-            return [call.outcome for call in queries.calls_of(session, job_id)]
-
-    def outcomes(self, job_id: uuid.UUID) -> list[str | None]:
-        with self.database.transaction() as session:
-            return [attempt.outcome for attempt in queries.attempts_of(session, job_id)]
-
-    def ops(self, decision: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "tasks", "ops", decision],
-            cwd=house.ROOT,
-            env=house.environment(self.addresses, **asking(self.fake)),
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture
-def site(addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID) -> Open:
-    @contextmanager
-    def opened(*steps: dict[str, Any], slots: int = 4, **settings: Any) -> Iterator[Site]:
-        with FakeProvider() as fake:
-            fake.script(steps)
-            with worker(addresses, slots=slots, **asking(fake, **settings)):
-                yield Site(fake, database, account_id, addresses)
-
-    return opened
-
-
-SHORT = {
-    "PROVIDER_CALL_SECONDS": 2,
-    "ATTEMPT_SECONDS": 5,
-    "RESERVATION_SECONDS": 9,
-    "RUNTIME_ALLOWANCE_SECONDS": 12,
-    "CONNECT_TIMEOUT_SECONDS": 1,
-    "LEASE_SECONDS": 3,
-    "JOB_DEADLINE_SECONDS": 60,
-}
-
-
-def test_used_up_quota_is_met_by_one_request_and_the_others_wait_until_it_is_resumed(site: Open) -> None:
+def test_used_up_quota_is_met_by_one_request_and_the_others_wait_until_it_is_resumed(site: Opened) -> None:
     with site({"mode": "quota"}, slots=1) as here:
         jobs = [here.submit(f"Report {n}.".encode()) for n in range(3)]
         failed = house.wait_until(
@@ -117,7 +35,7 @@ def test_used_up_quota_is_met_by_one_request_and_the_others_wait_until_it_is_res
 
 
 @pytest.mark.parametrize("headers", [{"retry_after": 2}, {"retry_after_ms": 2000}])
-def test_a_providers_delay_is_met_within_a_second_and_never_undercut(site: Open, headers: dict[str, Any]) -> None:
+def test_a_providers_delay_is_met_within_a_second_and_never_undercut(site: Opened, headers: dict[str, Any]) -> None:
     with site({"mode": "rate", **headers}, {"mode": "ok"}) as here:
         job = here.submit()
         here.wait_for(job, State.SUCCEEDED)
@@ -126,7 +44,7 @@ def test_a_providers_delay_is_met_within_a_second_and_never_undercut(site: Open,
         assert here.outcomes(job) == ["retry", "succeeded"]
 
 
-def test_a_throttled_lane_keeps_everybody_from_knocking_and_costs_the_others_no_attempt(site: Open) -> None:
+def test_a_throttled_lane_keeps_everybody_from_knocking_and_costs_the_others_no_attempt(site: Opened) -> None:
     with site({"mode": "rate", "retry_after": 3}, {"mode": "ok"}, slots=1) as here:
         jobs = [here.submit(f"Report {n}.".encode()) for n in range(5)]
         for job in jobs:
@@ -137,14 +55,14 @@ def test_a_throttled_lane_keeps_everybody_from_knocking_and_costs_the_others_no_
         assert sorted(here.outcomes(job) for job in jobs) == [["retry", "succeeded"], *[["succeeded"]] * 4]
 
 
-def test_a_wait_longer_than_the_job_may_take_ends_it_now_and_says_so(site: Open) -> None:
+def test_a_wait_longer_than_the_job_may_take_ends_it_now_and_says_so(site: Opened) -> None:
     with site({"mode": "rate", "retry_after": 900}) as here:
         view = here.wait_for(here.submit(), State.FAILED)
         assert (view.error_category, view.error_code) == ("deadline", "asked_to_wait_too_long")
         assert len(here.fake.requests) == 1
 
 
-def test_a_delay_of_a_minute_and_a_half_is_waited_for_in_the_schedule(site: Open) -> None:
+def test_a_delay_of_a_minute_and_a_half_is_waited_for_in_the_schedule(site: Opened) -> None:
     with site({"mode": "rate", "retry_after": 90}) as here:
         view = here.wait_for(here.submit(), State.RETRY_WAIT)
         assert view.next_attempt_at is not None
@@ -154,7 +72,7 @@ def test_a_delay_of_a_minute_and_a_half_is_waited_for_in_the_schedule(site: Open
 
 @pytest.mark.parametrize("stall", [{"mode": "hang"}, {"mode": "drip"}, {"mode": "drip_headers"}])
 def test_a_stalled_provider_is_given_up_at_the_calls_budget_and_asked_once_more(
-    site: Open, stall: dict[str, Any]
+    site: Opened, stall: dict[str, Any]
 ) -> None:
     with site(stall, **SHORT) as here:
         job = here.submit()
@@ -169,7 +87,7 @@ def test_a_stalled_provider_is_given_up_at_the_calls_budget_and_asked_once_more(
                 assert 1.9 <= (call.ended_at - call.started_at).total_seconds() <= 3.5
 
 
-def test_a_lost_answer_is_recorded_as_maybe_billed_and_asked_for_once_more(site: Open) -> None:
+def test_a_lost_answer_is_recorded_as_maybe_billed_and_asked_for_once_more(site: Opened) -> None:
     with site({"mode": "drop"}, {"mode": "ok"}) as here:
         job = here.submit()
         view = here.wait_for(job, State.SUCCEEDED)
@@ -178,7 +96,7 @@ def test_a_lost_answer_is_recorded_as_maybe_billed_and_asked_for_once_more(site:
         assert len(here.fake.requests) == 2
 
 
-def test_an_answer_lost_again_and_again_stops_the_job(site: Open) -> None:
+def test_an_answer_lost_again_and_again_stops_the_job(site: Opened) -> None:
     with site({"mode": "drop"}) as here:
         job = here.submit()
         assert here.wait_for(job, State.FAILED).error_category == "uncertain"
@@ -200,7 +118,7 @@ def test_an_answer_lost_again_and_again_stops_the_job(site: Open) -> None:
 )
 @pytest.mark.parametrize("api", ["responses", "chat"])
 def test_an_answer_that_is_none_ends_in_its_category_with_a_bounded_number_of_requests(
-    site: Open, mode: str, category: str, code: str | None, requests: int, api: str
+    site: Opened, mode: str, category: str, code: str | None, requests: int, api: str
 ) -> None:
     with site({"mode": mode}, OPENAI_API=api) as here:
         job = here.submit()
@@ -212,7 +130,7 @@ def test_an_answer_that_is_none_ends_in_its_category_with_a_bounded_number_of_re
             assert queries.result_of(session, job, None) is None
 
 
-def test_passing_trouble_is_tried_three_times_and_then_named(site: Open) -> None:
+def test_passing_trouble_is_tried_three_times_and_then_named(site: Opened) -> None:
     with site({"mode": "status", "code": 500}) as here:
         job = here.submit()
         view = here.wait_for(job, State.FAILED, within=30)
@@ -221,7 +139,7 @@ def test_passing_trouble_is_tried_three_times_and_then_named(site: Open) -> None
 
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
-def test_a_good_answer_is_saved_with_what_the_provider_reported(site: Open, api: str) -> None:
+def test_a_good_answer_is_saved_with_what_the_provider_reported(site: Opened, api: str) -> None:
     with site({"mode": "ok", "text": "The pier is closed."}, OPENAI_API=api) as here:
         job = here.submit()
         here.wait_for(job, State.SUCCEEDED)

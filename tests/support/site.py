@@ -1,0 +1,113 @@
+"""A worker, its provider and somebody's jobs, as a test sees them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tasks.database import Database
+from tasks.ledger import queries, transitions
+from tasks.ledger.queries import JobView
+from tasks.ledger.states import State
+from tests.support import house
+from tests.support.fake_provider import FakeProvider
+from tests.support.processes import Process, asking, worker
+
+SHORT: dict[str, Any] = {
+    "PROVIDER_CALL_SECONDS": 2,
+    "ATTEMPT_SECONDS": 5,
+    "RESERVATION_SECONDS": 9,
+    "RUNTIME_ALLOWANCE_SECONDS": 12,
+    "CONNECT_TIMEOUT_SECONDS": 1,
+    "LEASE_SECONDS": 3,
+    "JOB_DEADLINE_SECONDS": 60,
+}
+
+
+class Site:
+    """A worker, its provider, and somebody's jobs."""
+
+    def __init__(
+        self,
+        fake: FakeProvider,
+        database: Database,
+        account_id: uuid.UUID,
+        addresses: dict[str, str],
+        worker: Process,
+    ) -> None:
+        self.fake = fake
+        self.worker = worker
+        self.database = database
+        self.account_id = account_id
+        self.addresses = addresses
+
+    def submit(self, content: bytes = house.TEXT, **more: Any) -> uuid.UUID:
+        with self.database.transaction() as session:
+            return house.submit(session, self.account_id, content, **more).job_id
+
+    def view(self, job_id: uuid.UUID) -> JobView:
+        with self.database.transaction() as session:
+            view = queries.any_job(session, job_id)
+        assert view is not None
+        return view
+
+    def wait_for(self, job_id: uuid.UUID, *states: State, within: float = 20) -> JobView:
+        return house.wait_until(  # type: ignore[no-any-return]
+            lambda: view if (view := self.view(job_id)).state in states else None,
+            within=within,
+            what=lambda: f"{states} in:\n{self.worker.log}",
+        )
+
+    def waits_for_lane(self, job_id: uuid.UUID) -> bool:
+        with self.database.transaction() as session:
+            return queries.lane_wait_of(session, job_id) is not None
+
+    def calls(self, job_id: uuid.UUID) -> list[str]:
+        with self.database.transaction() as session:
+            return [call.outcome for call in queries.calls_of(session, job_id)]
+
+    def outcomes(self, job_id: uuid.UUID) -> list[str | None]:
+        with self.database.transaction() as session:
+            return [attempt.outcome for attempt in queries.attempts_of(session, job_id)]
+
+    def ops(self, decision: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "tasks", "ops", decision],
+            cwd=house.ROOT,
+            env=house.environment(self.addresses, **asking(self.fake)),
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    def cancel(self, job_id: uuid.UUID) -> State | None:
+        with self.database.transaction() as session:
+            return transitions.cancel(session, job_id, self.account_id)
+
+    def results(self) -> int:
+        with self.database.transaction() as session:
+            return house.count(session, "results")
+
+    def orphans(self) -> int:
+        with self.database.transaction() as session:
+            return queries.orphans(session, grace_seconds=0)
+
+
+Opened = Callable[..., Any]
+
+
+def opener(addresses: dict[str, str], database: Database, account_id: uuid.UUID) -> Opened:
+    """`with open_site({"mode": "ok"}, slots=2, LEASE_SECONDS=1) as site:`"""
+
+    @contextmanager
+    def opened(*steps: dict[str, Any], slots: int = 4, **settings: Any) -> Iterator[Site]:
+        with FakeProvider() as fake:
+            fake.script(steps)
+            with worker(addresses, slots=slots, **asking(fake, **settings)) as running:
+                yield Site(fake, database, account_id, addresses, running)
+
+    return opened
