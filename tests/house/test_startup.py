@@ -1,0 +1,78 @@
+"""A process that is set up wrongly does not start, and says in one line which setting is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import house
+from webapp.embedded import free_port
+
+COMMANDS = {
+    "web": ["-m", "gunicorn", "--check-config", "wsgi:app"],
+    "release": ["-m", "flask", "--app", "wsgi", "db", "current"],
+    "worker": ["-m", "tasks", "worker", "--burst"],
+    "dispatcher": ["-m", "tasks", "dispatcher"],
+    "reconcile": ["-m", "tasks", "reconcile"],
+    "ops": ["-m", "tasks", "ops", "status"],
+}
+
+
+def run(command: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *COMMANDS[command]],
+        cwd=house.ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unreachable_database_is_named_and_its_password_is_not(addresses: dict[str, str], command: str) -> None:
+    nowhere = f"postgres://u:hunter2@127.0.0.1:{free_port()}/site"
+    ended = run(command, house.environment({**addresses, "DATABASE_URL": nowhere}))
+    assert ended.returncode != 0
+    assert "DATABASE_URL: the database does not answer" in ended.stdout + ended.stderr
+    assert "hunter2" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_budgets_that_do_not_nest_are_named(addresses: dict[str, str], command: str) -> None:
+    ended = run(command, house.environment(addresses, PROVIDER_CALL_SECONDS="100"))
+    assert ended.returncode != 0
+    said = ended.stdout + ended.stderr
+    assert "PROVIDER_CALL_SECONDS (100) must be less than ATTEMPT_SECONDS (90)." in said
+    assert "Traceback" not in said
+
+
+def test_the_web_process_refuses_to_start_without_a_secret_of_its_own(addresses: dict[str, str]) -> None:
+    ended = run("web", house.environment(addresses, WAYBILL_DEMO="0"))
+    assert ended.returncode != 0
+    assert "SECRET_KEY is missing." in ended.stdout + ended.stderr
+    fine = run("web", house.environment(addresses, WAYBILL_DEMO="0", SECRET_KEY="a long random text of our own"))
+    assert fine.returncode == 0, fine.stderr
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "dispatcher"])
+def test_every_process_takes_the_address_as_hosts_write_it(addresses: dict[str, str], command: str) -> None:
+    address = addresses["DATABASE_URL"].replace("postgresql://", "postgres://", 1)
+    ended = run(command, house.environment({**addresses, "DATABASE_URL": address}))
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], [], ["worker", "--slots", "many"]])
+def test_a_wrong_command_ends_with_two(addresses: dict[str, str], arguments: list[str]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "tasks", *arguments],
+        cwd=house.ROOT,
+        env=house.environment(addresses),
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == b""
