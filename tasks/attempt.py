@@ -133,7 +133,9 @@ class Attempt:
         call = RecordedCall(self.held, self.tools.provider, self.tools.settings, self._persist)
         answered = call.ask(WORKFLOWS[job.workflow].prompt(read.text, job.options), step="summarise")
         provider = self.tools.provider.provider
-        facts = {"label": provider.label, "provider": provider.name, "model": answered.answer.model}
+        facts: dict[str, object] = {"label": provider.label, "provider": provider.name, "model": answered.answer.model}
+        if answered.answer.cut_off:
+            facts["cut_off"] = True
         step = SavedStep(answered.answer.text, facts)
 
         def keep(session: Session) -> None:

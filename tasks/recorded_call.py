@@ -159,6 +159,7 @@ def report_of_answer(answer: Answer) -> CallReport:
     """What the row of a call says after this answer."""
     return CallReport(
         CallOutcome.SUCCEEDED,
+        code="output_limit" if answer.cut_off else None,
         request_id=answer.request_id,
         response_id=answer.response_id,
         model=answer.model,

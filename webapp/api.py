@@ -176,6 +176,7 @@ def result(job_id: uuid.UUID) -> ResponseReturnValue:
             "format": "markdown",
             "model": saved.facts.get("model"),
             "label": saved.facts.get("label"),
+            "complete": not saved.facts.get("cut_off", False),
             "created_at": instant(saved.created_at),
         }
     )

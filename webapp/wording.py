@@ -131,7 +131,7 @@ _BY_CODE: Mapping[tuple[Category, str], Failure] = {
         "The document is longer than the AI service can take.", "Hand in a part of it."
     ),
     (Category.INVALID_REQUEST, "output_limit"): Failure(
-        "The answer of the AI service was cut off, so it was not saved.", "Choose a shorter length."
+        "The AI service reached its length limit before it said anything.", "Choose a shorter length."
     ),
     (Category.INVALID_REQUEST, "nothing_to_extract"): Failure(
         "No whole sentence was found that could be extracted.", "Hand in running text."
@@ -225,7 +225,9 @@ def _log_text(event: Event, state: State, facts: Mapping[str, Any]) -> str | Non
     words = {
         Event.RECORD: "Accepted and waiting for a free worker.",
         Event.CLAIM: f"Attempt {facts.get('attempt', 1)} of {facts.get('of', '?')} started.",
-        Event.SUCCEED: "Summary saved.",
+        Event.SUCCEED: "Summary saved, marked as incomplete: the answer was cut off by the AI service's length limit."
+        if facts.get("cut_off")
+        else "Summary saved.",
         Event.RETRY_LATER: cause,
         Event.FAIL: f"Stopped. {cause}",
         Event.RELEASE: f"{_RELEASES.get(facts.get('reason', ''), 'Put back unfinished.')} {UNCOUNTED}",

@@ -156,7 +156,16 @@ def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, An
 
     Raises ClaimLost.
     """
-    state = _end(session, Event.SUCCEED, claim, Outcome.SUCCEEDED, counted=True, error_category=None, error_code=None)
+    state = _end(
+        session,
+        Event.SUCCEED,
+        claim,
+        Outcome.SUCCEEDED,
+        counted=True,
+        facts={"cut_off": facts.get("cut_off")},
+        error_category=None,
+        error_code=None,
+    )
     if state is State.SUCCEEDED:
         session.execute(
             insert(Result).values(job_id=claim.job_id, generation=claim.generation, text=text, facts=dict(facts))

@@ -1,8 +1,8 @@
-"""What an HTTP 200 really says: a complete summary, or one ProviderError.
+"""What an HTTP 200 really says: a summary, complete or cut off, or one ProviderError.
 
-Success-looking answers that carry no summary: a refusal, a filter, a text cut off by the limit, a failure, a web page,
-an empty string. We read plain JSON and not the SDK's objects, because the SDK checks nothing: for a 200 it gives back a
-string, None, a list or a model with holes, or raises errors of the json module.
+Success-looking answers that carry no summary: a refusal, a filter, a limit before the first word, a failure, a web
+page, an empty string. We read plain JSON and not the SDK's objects, because the SDK checks nothing: for a 200 it gives
+back a string, None, a list or a model with holes, or raises errors of the json module.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _FINISH: dict[Any, Verdict] = {
 
 
 def read_answer(api: str, body: bytes, *, model: str, request_id: str | None) -> Answer:
-    """The answer in the body of a 200. `model` is what was asked for, used where the answer does not name its own.
+    """The answer in the body of a 200, also one that the provider's limit cut off, as long as it says something.
+
+    `model` is what was asked for, used where the answer does not name its own.
 
     Raises ProviderError: UNCERTAIN for whatever is no answer, since the work may be done and billed.
     """
@@ -48,7 +50,8 @@ def read_answer(api: str, body: bytes, *, model: str, request_id: str | None) ->
     text = clean_text(text)
     if verdict is None and not text:
         verdict = Category.UNCERTAIN, "empty"
-    if verdict is not None:
+    cut_off = verdict == _CUT_OFF and bool(text)
+    if verdict is not None and not cut_off:
         raise _error(verdict, request_id)
     usage = _mapping(data.get("usage"))
     return Answer(
@@ -58,14 +61,13 @@ def read_answer(api: str, body: bytes, *, model: str, request_id: str | None) ->
         output_tokens=_count(usage.get("output_tokens", usage.get("completion_tokens"))),
         request_id=clean_identifier(request_id),
         response_id=clean_identifier(data.get("id")),
+        cut_off=cut_off,
     )
 
 
 def _read_response(data: dict[str, Any]) -> _Read:
-    """Text and verdict of a Responses body; the text only counts without a verdict."""
+    """Text and verdict of a Responses body; beside a verdict the text counts only if it was cut off."""
     status = data.get("status")
-    if status == "incomplete":
-        return "", _INCOMPLETE.get(_word(_mapping(data.get("incomplete_details")).get("reason")), _UNFINISHED)
     if status == "failed":
         return "", (Category.UNCERTAIN, "failed")
     items = [_mapping(item) for item in _sequence(data.get("output"))]
@@ -74,11 +76,14 @@ def _read_response(data: dict[str, Any]) -> _Read:
     if any(part.get("type") == "refusal" for part in parts):
         return "", _REFUSED
     text = "".join(_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+    if status == "incomplete":
+        reason = _word(_mapping(data.get("incomplete_details")).get("reason"))
+        return text, _INCOMPLETE.get(reason, _UNFINISHED)
     return text, None if status == "completed" or not text else _UNFINISHED
 
 
 def _read_chat(data: dict[str, Any]) -> _Read:
-    """Text and verdict of a Chat Completions body; the text only counts without a verdict."""
+    """Text and verdict of a Chat Completions body; beside a verdict the text counts only if it was cut off."""
     choices = _sequence(data.get("choices"))
     choice = _mapping(choices[0] if choices else None)
     message = _mapping(choice.get("message"))

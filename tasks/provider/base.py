@@ -32,7 +32,8 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Answer:
-    """A complete summary. `text` is valid UTF-8 without NUL and never empty; it never shows in a repr.
+    """A summary. `text` is valid UTF-8 without NUL and never empty; it never shows in a repr. `cut_off` means that the
+    provider's limit ended it, so that it is not complete.
 
     Token counts are None where the provider does not tell them. `request_id` is the id its support asks for,
     `response_id` the id of the answer itself; None where there is none.
@@ -44,6 +45,7 @@ class Answer:
     output_tokens: int | None
     request_id: str | None
     response_id: str | None
+    cut_off: bool = False
 
 
 @dataclass

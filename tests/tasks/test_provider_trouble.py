@@ -150,3 +150,26 @@ def test_a_good_answer_is_saved_with_what_the_provider_reported(site: Opened, ap
         assert result.text == "The pier is closed."
         assert call.outcome == "succeeded"
         assert call.input_tokens is not None
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_an_answer_cut_off_by_length_is_saved_and_marked_and_never_passes_for_a_whole_one(
+    site: Opened, api: str
+) -> None:
+    with site({"mode": "length", "text": "The committee decided that the pier"}, OPENAI_API=api) as here:
+        job = here.submit()
+        here.wait_for(job, State.SUCCEEDED)
+        with here.database.transaction() as session:
+            result = queries.result_of(session, job, here.account_id)
+            call = queries.calls_of(session, job)[0]
+            saved = queries.events_of(session, job)[-1]
+        assert result is not None
+        assert result.facts["cut_off"] is True
+        assert (call.outcome, call.error_code) == ("succeeded", "output_limit")
+        assert saved.facts["cut_off"] is True
+
+
+def test_a_limit_reached_before_the_first_word_is_no_summary(site: Opened) -> None:
+    with site({"mode": "length_empty"}) as here:
+        view = here.wait_for(here.submit(), State.FAILED)
+        assert (view.error_category, view.error_code) == ("invalid_request", "output_limit")

@@ -161,13 +161,13 @@ class Bench:
                 session, claim, "read", SavedStep("x", facts), next_step="summarise", done=done, total=total
             )
 
-    def succeeded(self, text: str = "The pier is closed.", **intent: Any) -> uuid.UUID:
+    def succeeded(self, text: str = "The pier is closed.", *, cut_off: bool = False, **intent: Any) -> uuid.UUID:
         job_id = self.job(**intent)
         claim = self.claim(job_id)
         self.read(claim)
         with self.database.transaction() as session:
             facts = {"label": "Extract made on this server, without an AI service", "provider": "local", "model": "m"}
-            transitions.succeed(session, claim, text=text, facts=facts)
+            transitions.succeed(session, claim, text=text, facts={**facts, **({"cut_off": True} if cut_off else {})})
         return job_id
 
     def failed(self, category: Any, code: str | None = None) -> uuid.UUID:

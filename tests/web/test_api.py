@@ -239,6 +239,7 @@ def test_a_result_is_given_once_it_is_there(program: Program, bench: Bench) -> N
         "format": "markdown",
         "model": "m",
         "label": "Extract made on this server, without an AI service",
+        "complete": True,
     }
 
 

@@ -104,6 +104,15 @@ def test_the_page_says_who_made_it_and_offers_the_file(ada: Person, bench: Bench
     assert 'dir="auto" hx-ignore hx-disable' in page
 
 
+def test_a_summary_that_was_cut_off_says_so(ada: Person, bench: Bench) -> None:
+    whole, cut = (
+        ada.get(f"/jobs/{bench.succeeded()}").text,
+        ada.get(f"/jobs/{bench.succeeded(cut_off=True, fresh_run_key='x')}").text,
+    )
+    assert "Incomplete." in cut and "cut off by the AI service" in cut
+    assert "Incomplete." not in whole
+
+
 def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, bench: Bench) -> None:
     job_id = bench.succeeded("Закрыт.", title='Отчёт "порт".pdf\r\nX: y')
     answer = ada.get(f"/jobs/{job_id}/result.md")

@@ -100,7 +100,6 @@ BY_SUCCESS: list[Row] = [
     *[({"mode": mode}, Category.UNCERTAIN, "empty") for mode in ("obj200", "nochoices", "nullmessage", "blank")],
     ({"mode": "raw", "text": "\x00 \x00"}, Category.UNCERTAIN, "empty"),
     ({"mode": "badgzip"}, Category.UNCERTAIN, "undecodable"),
-    ({"mode": "length"}, Category.INVALID_REQUEST, "output_limit"),
     ({"mode": "length_empty"}, Category.INVALID_REQUEST, "output_limit"),
     ({"mode": "refusal"}, Category.CONTENT_POLICY, "refusal"),
     ({"mode": "filter"}, Category.CONTENT_POLICY, "content_filter"),

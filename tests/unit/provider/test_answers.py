@@ -33,7 +33,9 @@ def test_finish_reasons_that_mean_stop(finish: Any) -> None:
 
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "model_length"])
 def test_finish_reasons_that_mean_cut_off(finish: str) -> None:
-    assert failure("chat", chat("Text", finish)) == (Category.INVALID_REQUEST, "output_limit")
+    answer = read("chat", chat("Text", finish))
+    assert (answer.text, answer.cut_off) == ("Text", True)
+    assert failure("chat", chat("", finish)) == (Category.INVALID_REQUEST, "output_limit")
 
 
 def test_content_in_parts() -> None:
