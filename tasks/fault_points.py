@@ -1,12 +1,13 @@
-"""Named moments at which a test kills the process, to prove that nothing is lost there.
+"""Named moments at which a test kills the process or holds a thread, to prove that nothing is lost there.
 
-In production the variable is not set and `reached` compares two strings.
+In production the variables are not set and `reached` compares strings.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 
 POINTS = (
     "dispatcher.taken",  # postponed, not sent
@@ -23,9 +24,16 @@ POINTS = (
     "worker.succeeded",
 )
 _die_at = os.environ.get("WAYBILL_DIE_AT")
+_stall_at = os.environ.get("WAYBILL_STALL_AT")
+_hang_at = os.environ.get("WAYBILL_HANG_AT")
 
 
 def reached(point: str) -> None:
     """This moment has come."""
     if point == _die_at:
         os.kill(os.getpid(), signal.SIGKILL)
+    if point == _stall_at:
+        while True:  # what Python code that never ends looks like: an exception can still be set in its thread
+            threading.Event().wait(0.05)
+    if point == _hang_at:
+        threading.Event().wait()  # what a call into C that never returns looks like: nothing reaches this thread

@@ -385,8 +385,10 @@ def replay(
 
 
 def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime]:
-    """The job's deadline and the database's now, to be compared with each other only."""
-    row = session.execute(select(Job.deadline_at, func.now()).where(Job.id == job_id)).one()
+    """The job's deadline and the database's now, to be compared with each other only. ClaimLost: the job is gone."""
+    row = session.execute(select(Job.deadline_at, func.now()).where(Job.id == job_id)).one_or_none()
+    if row is None:
+        raise ClaimLost
     return row[0], row[1]
 
 

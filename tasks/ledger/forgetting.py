@@ -1,0 +1,35 @@
+"""Deleting what a person wants gone: at once, also while somebody works on it.
+
+A worker in the middle of it finds its claim lost and ends quietly; nothing comes back, since every write is guarded by
+the row that is gone.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from tasks.ledger.models import Document, Job, Submission
+
+
+def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int | None:
+    """Delete a document with all its jobs, summaries and history. How many jobs that were; None: not theirs."""
+    owned = session.execute(
+        select(Document.id).where(Document.id == document_id, Document.account_id == account_id).with_for_update()
+    ).scalar_one_or_none()
+    if owned is None:
+        return None
+    # The lock order of the house is job first; the document's own lock only keeps a new job from being recorded.
+    jobs = session.execute(delete(Job).where(Job.document_id == document_id).returning(Job.id)).all()
+    session.execute(delete(Document).where(Document.id == document_id))
+    return len(jobs)
+
+
+def forget_account(session: Session, account_id: uuid.UUID) -> int:
+    """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
+    jobs = session.execute(delete(Job).where(Job.account_id == account_id).returning(Job.id)).all()
+    session.execute(delete(Submission).where(Submission.account_id == account_id))
+    session.execute(delete(Document).where(Document.account_id == account_id))
+    return len(jobs)
