@@ -1,12 +1,10 @@
 """Every setting, typed, from the environment, cross-checked, and refused when wrong.
 
-The budgets nest, so that the inner one always fires first and leaves the outer one time to record what happened:
-provider call < attempt < RQ's job timeout < reservation < runtime allowance, and attempts x attempt <= deadline.
+That the limits on an attempt nest is checked in `tasks.budgets`.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tasks import budgets
 from tasks.ledger.recording import Terms
 
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
@@ -99,7 +98,7 @@ def load() -> Settings:
         settings = Settings()
     except ValidationError as error:
         raise SettingsWrong([_say(fault) for fault in error.errors(include_input=False)]) from None
-    faults = [*_wrong_addresses(settings), *_wrong_provider(settings), *_wrong_nesting(settings)]
+    faults = [*_wrong_addresses(settings), *_wrong_provider(settings), *budgets.faults(settings)]
     if faults:
         raise SettingsWrong(faults)
     return settings
@@ -142,30 +141,3 @@ def _wrong_provider(settings: Settings) -> list[str]:
     if settings.ai_provider == "openai" and settings.openai_api_key is None:
         return ["OPENAI_API_KEY is missing. Set it, or set AI_PROVIDER=local to run without an AI service."]
     return []
-
-
-def _wrong_nesting(settings: Settings) -> list[str]:
-    chain = [
-        ("CONNECT_TIMEOUT_SECONDS", settings.connect_timeout_seconds),
-        ("PROVIDER_CALL_SECONDS", settings.provider_call_seconds),
-        ("ATTEMPT_SECONDS", settings.attempt_seconds),
-        ("RQ's job timeout, made from ATTEMPT_SECONDS and RESERVATION_SECONDS,", settings.job_timeout_seconds),
-        ("RESERVATION_SECONDS", settings.reservation_seconds),
-        ("RUNTIME_ALLOWANCE_SECONDS", settings.runtime_allowance_seconds),
-    ]
-    faults = [
-        f"{inner} ({inner_value:g}) must be less than {outer} ({outer_value:g})."
-        for (inner, inner_value), (outer, outer_value) in itertools.pairwise(chain)
-        if inner_value >= outer_value
-    ]
-    if settings.lease_seconds > settings.reservation_seconds:
-        faults.append(
-            f"LEASE_SECONDS ({settings.lease_seconds:g}) must not be more than "
-            f"RESERVATION_SECONDS ({settings.reservation_seconds:g})."
-        )
-    if settings.max_attempts * settings.attempt_seconds > settings.job_deadline_seconds:
-        faults.append(
-            f"MAX_ATTEMPTS x ATTEMPT_SECONDS ({settings.max_attempts} x {settings.attempt_seconds:g}) must not be "
-            f"more than JOB_DEADLINE_SECONDS ({settings.job_deadline_seconds:g})."
-        )
-    return faults

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from rq.job import JobStatus
 from sqlalchemy import text
 
 from tasks.database import Database
@@ -141,3 +142,44 @@ def test_dispatchers_that_run_at_once_send_each_delivery_once(
     handled = house.all_at_once([dispatcher.step] * 4)
     assert sum(one for one in handled if isinstance(one, int)) == 30, handled
     assert queue.depth() == 30
+
+
+def test_nothing_reaches_the_queue_before_the_commit(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    with pytest.raises(ZeroDivisionError), database.transaction() as session:
+        house.submit(session, account_id)
+        session.flush()  # the rows are written; only the commit is missing
+        assert dispatcher.step() == 0
+        assert queue.depth() == 0
+        raise ZeroDivisionError  # the commit fails
+    assert dispatcher.step() == 0
+    assert queue.depth() == 0
+    submit(database, account_id)
+    assert dispatcher.step() == 1
+    assert queue.depth() == 1
+
+
+@pytest.mark.parametrize("state", ["queued", "started", "finished", "failed"])
+def test_the_same_number_sent_twice_is_one_message_whatever_became_of_the_first(
+    database: Database, queue: DeliveryQueue, account_id: uuid.UUID, state: str
+) -> None:
+    job_id = submit(database, account_id)
+    assert queue.send(job_id, 1, wait_seconds=0)
+    message = queue.rq.fetch_job(message_id(job_id, 1))
+    assert message is not None
+    if state != "queued":
+        queue.rq.remove(message)
+        message.set_status(JobStatus(state))
+    assert not queue.send(job_id, 1, wait_seconds=0)
+    assert queue.depth() == (1 if state == "queued" else 0)
+    assert queue.send(job_id, 2, wait_seconds=0)
+
+
+def test_control_without_unique_ids_the_same_number_is_two_messages(
+    database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    job_id = submit(database, account_id)
+    for _ in range(2):
+        queue.rq.enqueue(DELIVER, kwargs={"v": 1, "job": job_id.hex, "delivery": 1}, job_id=message_id(job_id, 1))
+    assert queue.depth() == 2

@@ -173,3 +173,26 @@ def test_a_limit_reached_before_the_first_word_is_no_summary(site: Opened) -> No
     with site({"mode": "length_empty"}) as here:
         view = here.wait_for(here.submit(), State.FAILED)
         assert (view.error_category, view.error_code) == ("invalid_request", "output_limit")
+
+
+def test_half_an_emoji_and_a_nul_in_a_document_do_not_keep_it_from_being_summarised(site: Opened) -> None:
+    content = (house.ROOT / "tests/support/files/A08_pdf_lone_surrogate_and_nul.pdf").read_bytes()
+    with site({"mode": "ok", "text": "An answer with \\u0000 and half an emoji \\ud83d."}) as here:
+        job = here.submit(content)
+        here.wait_for(job, State.SUCCEEDED)
+        assert here.outcomes(job) == ["succeeded"]
+        assert b"\\ud83d" not in here.fake.requests[0].body
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_a_cancel_that_meets_the_answer_has_one_winner_that_never_changes(site: Opened, round_: int) -> None:
+    with site({"mode": "gate"}) as here:
+        jobs = [here.submit(f"Report {n} of round {round_}.".encode()) for n in range(4)]
+        here.fake.wait_for_requests(4)
+        works: list[Any] = [lambda job=job: here.cancel(job) for job in jobs]
+        house.all_at_once([here.fake.release, *works])
+        ended = {job: here.wait_for(job, State.SUCCEEDED, State.CANCELLED).state for job in jobs}
+        assert here.results() == sum(state is State.SUCCEEDED for state in ended.values())
+        for job, state in ended.items():
+            assert here.cancel(job) is None
+            assert here.view(job).state is state
