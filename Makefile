@@ -1,9 +1,11 @@
 # Two commands: `make demo` runs the app on this machine, `make test` checks everything.
 PYTHON ?= python3
 VENV := .venv
+# Most tests wait for other processes, so more of them run at once than there are cores. Each has its own services.
+TEST_PROCESSES ?= 4
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint lock clean
+.PHONY: help demo test drills chaos lint lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,7 +29,15 @@ lint: $(VENV)/installed ## style, types, layers
 	$(BIN)/lint-imports
 
 test: lint ## everything: lint, then all tests against a real PostgreSQL and Redis
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
+
+drills: $(VENV)/installed ## staged failures, on services of their own: docs/staging-drills.md
+	@directory=$$(mktemp -d /tmp/waybill-drills-XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
+	env -u DATABASE_URL -u REDIS_URL WAYBILL_DEMO=1 AI_PROVIDER=local $(BIN)/python -m webapp.embedded "$$directory" \
+	  sh -c '$(BIN)/python -m flask --app wsgi db upgrade && exec $(BIN)/python -m tasks drills $(NAMES)'
+
+chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at random; SEED=… repeats a run
+	$(BIN)/python -m tests.chaos.run
 
 lock: $(VENV)/installed ## write the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -35,6 +35,15 @@ def parser() -> argparse.ArgumentParser:
     worker.set_defaults(run=work)
     commands.add_parser("dispatcher", help="only hand owed deliveries to the queue").set_defaults(run=dispatch)
     commands.add_parser("reconcile", help="one sweep: expired leases, passed deadlines").set_defaults(run=reconcile)
+    drills = commands.add_parser("drills", help="stage failures on this host, with a scripted provider")
+    drills.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
+    drills.add_argument("--staging", action="store_true", help="run although people's jobs are unfinished")
+    drills.add_argument(
+        "--at-once", type=int, default=3, metavar="N", help="drills played at the same time (default: 3)"
+    )
+    drills.add_argument("--list", action="store_true", help="only name the drills")
+    drills.set_defaults(run=drill)
+    commands.add_parser("preflight", help="whether this host can keep the promise").set_defaults(run=preflight)
     decide = commands.add_parser("ops", help="what an operator decides: resume, status").add_subparsers(
         required=True, metavar="DECISION"
     )
@@ -66,6 +75,26 @@ def reconcile(settings: Settings, _: argparse.Namespace) -> int:
 
     print(f"{reconcile_once(settings)} jobs moved")
     return 0
+
+
+def drill(settings: Settings, given: argparse.Namespace) -> int:
+    """python -m tasks drills"""
+    from tasks.drills import run
+    from tasks.drills.catalogue import DRILLS
+
+    if given.list:
+        print("\n".join(f"{drill.name}: {drill.done}" for drill in DRILLS))
+        return 0
+    return run.run(settings, given.names, staging=given.staging, at_once=max(1, given.at_once))
+
+
+def preflight(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks preflight"""
+    from tasks.preflight import report
+
+    lines, well = report(settings)
+    print("\n".join(lines))
+    return 0 if well else 1
 
 
 def resume(settings: Settings, _: argparse.Namespace) -> int:

@@ -1,0 +1,76 @@
+"""Drills about processes that die, or freeze, at the worst moment."""
+
+from __future__ import annotations
+
+import signal
+
+from tasks.drills.stage import Stage
+from tasks.ledger import queries
+
+
+def killed_after_commit(stage: Stage) -> None:
+    """The result is saved; the queue was never told. Nothing is to run again, and the next job is to go on."""
+    stage.submit()
+    victim = stage.worker(die_at="worker.succeeded")
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.submit()
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+
+
+def killed_before_commit(stage: Stage) -> None:
+    """The result is written and not committed. The answer was saved before, so the provider is not asked again."""
+    job = stage.submit()
+    victim = stage.worker(die_at="worker.before_commit")
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+    with stage.transaction() as session:
+        outcomes = [attempt.outcome for attempt in queries.attempts_of(session, job)]
+    stage.check(outcomes == ["lost", "succeeded"], f"attempts ended as {outcomes}")
+
+
+def killed_with_the_answer(stage: Stage) -> None:
+    """The one gap nobody can close: the provider has answered, nothing is saved. Asked again once, and counted."""
+    job = stage.submit()
+    victim = stage.worker(die_at="worker.answered")
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+    stage.check(stage.view(job).unknown_calls == 1, "the lost answer is not recorded as unknown")
+
+
+def dispatcher_killed(stage: Stage) -> None:
+    """The delivery is taken out of the outbox and never reaches the queue."""
+    stage.submit()
+    victim = stage.dispatcher(die_at="dispatcher.taken")
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+
+
+def stale_worker(stage: Stage) -> None:
+    """A worker freezes during a call, loses its claim, and wakes up with an answer in its hands."""
+    job = stage.submit()
+    stage.script({"mode": "gate", "text": "The stale answer."}, {"mode": "ok", "text": "The good answer."})
+    frozen = stage.worker()
+    stage.wait_for_requests(1)
+    frozen.signal(signal.SIGSTOP)
+    stage.struck()
+    stage.worker()
+    stage.wait_for(job)
+    stage.recovered()
+    stage.fake.release()
+    frozen.signal(signal.SIGCONT)
+    stage.wait_for_log(frozen, "attempt.claim_lost")
+    with stage.transaction() as session:
+        result = queries.result_of(session, job, stage.account_id)
+    stage.check(result is not None and result.text == "The good answer.", "the stale worker's answer was saved")

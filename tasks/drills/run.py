@@ -1,0 +1,162 @@
+"""python -m tasks drills: checks that nobody is disturbed, plays the drills, clears up, and prints the table."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import structlog
+
+from tasks.database import Database
+from tasks.drills import traces
+from tasks.drills.catalogue import DRILLS, Drill
+from tasks.drills.examine import Findings, examine
+from tasks.drills.facts import DrillFailed, Interrupted
+from tasks.drills.stage import Means, Stage
+from tasks.drills.table import PASSED, Row, lines_of
+from tasks.ledger import queries
+from tasks.queue import DeliveryQueue, QueueUnreachable, connect
+from tasks.settings import Settings
+
+log = structlog.get_logger()
+
+DONE, FAILED, REFUSED = 0, 1, 2
+AT_ONCE = 3
+LAST_LINES = 25
+IN_USE = (
+    "Not run: {count} jobs of people are not finished. Drills share this host's database, Redis and processor with "
+    "them. Wait until they are done, or give --staging where nobody is disturbed."
+)
+
+
+class Refusal(Exception):
+    """The drills are not begun; the message says why, for a person."""
+
+
+def run(settings: Settings, names: Sequence[str], *, staging: bool, at_once: int = AT_ONCE) -> int:
+    """Play these drills, or all. 0: all passed; 1: one did not; 2: they were not begun."""
+    unknown = set(names) - {drill.name for drill in DRILLS}
+    if unknown:
+        print(f"No such drill: {', '.join(sorted(unknown))}. --list names them.", file=sys.stderr)
+        return REFUSED
+    chosen = [drill for drill in DRILLS if not names or drill.name in names]
+    try:
+        with means_of(settings) as means, alone(means):
+            look_around(means, staging=staging)
+            rows = play_all(means, chosen, at_once)
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)
+        return REFUSED
+    except QueueUnreachable as error:
+        print(f"REDIS_URL: Redis does not answer ({type(error).__name__}).", file=sys.stderr)
+        return FAILED
+    print("\n".join(lines_of(rows)))
+    return DONE if len(rows) == len(chosen) and all(row.passed for row in rows) else FAILED
+
+
+@contextmanager
+def means_of(settings: Settings) -> Iterator[Means]:
+    """What the drills share: a few connections, and a way for SIGINT and SIGTERM to end them in order."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    database = Database(settings.model_copy(update={"database_pool_size": 4}), "waybill-drills")
+    database.require()
+    connection = connect(settings, connections=3)
+
+    def queue_named(name: str) -> DeliveryQueue:
+        return DeliveryQueue(settings.model_copy(update={"queue_name": name}), connection)
+
+    try:
+        connection.ping()
+        yield Means(settings, database, queue_named, stopping)
+    finally:
+        connection.close()
+        database.close()
+
+
+@contextmanager
+def alone(means: Means) -> Iterator[None]:
+    """No other run meanwhile: it would take this one's traces for leftovers. Raises Refusal."""
+    with means.database.engine.connect() as connection:
+        if not traces.is_alone(connection):
+            raise Refusal("Not run: another run of drills is under way on this database.")
+        yield
+
+
+def look_around(means: Means, *, staging: bool) -> None:
+    """Refuse where people's work is under way; remove what a run that was killed has left. Raises Refusal."""
+    with means.database.transaction() as session:
+        if queries.schema_version(session) is None:
+            raise Refusal("Not run: the database has no tables yet. Run: flask --app wsgi db upgrade")
+        unfinished = traces.unfinished_of_people(session)
+        leftovers = traces.left_behind(session)
+    if unfinished and not staging:
+        raise Refusal(IN_USE.format(count=unfinished))
+    for names in leftovers:
+        log.warning("drills.leftover_removed", queue=names.queue)
+        traces.take_away(means.database, means.queue_named(names.queue), names)
+
+
+def play_all(means: Means, drills: Sequence[Drill], at_once: int) -> list[Row]:
+    """Play them, a few at once, and give their rows in order. Those that were never begun have none."""
+    with ThreadPoolExecutor(at_once) as threads:
+        futures = [threads.submit(play, means, drill) for drill in drills]
+        while wait(futures, timeout=0.2).not_done:  # short waits, so that a signal is heard in between
+            if means.stopping.is_set():
+                threads.shutdown(wait=True, cancel_futures=True)
+    return [future.result() for future in futures if not future.cancelled()]
+
+
+def play(means: Means, drill: Drill) -> Row:
+    """Play one drill on a stage of its own. The verdict is part of the row, whatever happens."""
+    log.info("drill.begins", drill=drill.name)
+    counted = ("-", "-", "-", "-")
+    done, recovery, faults = drill.done, "-", []
+    try:
+        with Stage(means) as stage:
+            try:
+                drill.play(stage)
+            except DrillFailed as failure:
+                faults.append(str(failure))
+            found = look_at(stage)
+            counted = (str(found.lost), str(found.duplicates), str(found.calls), str(found.twice))
+            faults += found.faults(twice_allowed=drill.twice_allowed)
+            if stage.remark:
+                done = f"{done}: {stage.remark}"
+            if stage.recovery_seconds is not None:
+                recovery = f"{stage.recovery_seconds:.1f} s"
+            if faults:
+                print_logs(drill, stage)
+    except Interrupted:
+        faults = ["interrupted"]
+    except Exception as error:
+        log.error("drill.broken", drill=drill.name, error=type(error).__name__, exc_info=True)
+        faults.append(f"could not be played or cleared up: {type(error).__name__}")
+    verdict = f"failed: {'; '.join(faults)}" if faults else PASSED
+    log.info("drill.ended", drill=drill.name, verdict=verdict)
+    return Row(drill.name, done, *counted, recovery, verdict)
+
+
+def look_at(stage: Stage) -> Findings:
+    """Count what this stage's drill has led to."""
+    with stage.transaction() as session:
+        return examine(
+            session,
+            queue=stage.names.queue,
+            account_id=stage.account_id,
+            expected=stage.expected,
+            requests=stage.fake.requests,
+        )
+
+
+def print_logs(drill: Drill, stage: Stage) -> None:
+    """The end of what the drill's processes logged, for whoever looks into it."""
+    for child in stage.children:
+        print(
+            f"--- {drill.name}, process {child.pid}:", *child.log.splitlines()[-LAST_LINES:], sep="\n", file=sys.stderr
+        )

@@ -1,0 +1,42 @@
+"""The table that a run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+HEAD = ("drill", "what was done", "lost", "duplicate results", "calls", "made twice", "recovery", "verdict")
+TEXT_COLUMNS = {0, 1, 7}
+PASSED = "passed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One drill, as it is printed. A dash: not known, or there was nothing to recover from."""
+
+    drill: str
+    done: str
+    lost: str
+    duplicates: str
+    calls: str
+    twice: str
+    recovery: str
+    verdict: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether all was as promised."""
+        return self.verdict == PASSED
+
+
+def lines_of(rows: Sequence[Row]) -> list[str]:
+    """The table, as lines of equal columns."""
+    cells: list[tuple[str, ...]] = [HEAD, *(astuple(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column in TEXT_COLUMNS else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]

@@ -1,0 +1,1 @@
+"""Many jobs while everything around them is killed, frozen, emptied and restarted at random."""

@@ -1,0 +1,186 @@
+"""python -m tests.chaos.run [--jobs N] [--workers N] [--trouble SECONDS]      SEED=… repeats the choices of a run
+
+Hands in jobs while workers, Redis and PostgreSQL are killed, frozen, emptied and restarted; then lets things calm down
+and checks every promise. Everything belongs to the run. Exit code 1 when a promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from tasks.database import Database
+from tasks.dispatcher import Dispatcher
+from tasks.ledger import transitions
+from tasks.queue import DeliveryQueue, connect
+from tests.chaos.ground import Postgres, Redis, Workers, services
+from tests.chaos.trouble import LEASE_SECONDS, Trouble, behaviours
+from tests.chaos.verdict import Numbers, numbers, percentile, violations
+from tests.support import house
+from tests.support.fake_provider import FakeProvider
+from tests.support.processes import asking
+from webapp.embedded import temporary_directory
+
+DEADLINE_SECONDS = 240.0
+RESERVATION_SECONDS = 10.0
+BUDGETS = {
+    "CONNECT_TIMEOUT_SECONDS": 1,
+    "PROVIDER_CALL_SECONDS": 4,
+    "ATTEMPT_SECONDS": 6,
+    "RESERVATION_SECONDS": RESERVATION_SECONDS,
+    "RUNTIME_ALLOWANCE_SECONDS": 20,
+    "JOB_DEADLINE_SECONDS": DEADLINE_SECONDS,
+    "LEASE_SECONDS": LEASE_SECONDS,
+    "SWEEP_SECONDS": 0.5,
+    "SHUTDOWN_GRACE_SECONDS": 2,
+    "MAX_ATTEMPTS": 5,
+    "MAX_INTERRUPTIONS": 10,
+}
+CALM_WITHIN_SECONDS = 90.0  # a message lost again and again is sent anew after 80 s at the latest
+UNATTENDED_SECONDS = 6.0  # a new worker's start, while no other is there to sweep
+
+
+class Crowd:
+    """Hands in jobs and cancels a few. The database may be away; then it tries again, as people do."""
+
+    def __init__(self, seed: str, database: Database, dispatcher: Dispatcher, account_id: uuid.UUID) -> None:
+        self._draw = random.Random(f"{seed} crowd")
+        self._database = database
+        self._dispatcher = dispatcher
+        self._account_id = account_id
+        self.accepted: list[uuid.UUID] = []
+        self.cancels = 0
+
+    def hand_in(self) -> None:
+        """One more job. After an error the same again: an accepted job whose answer was lost is found, not doubled."""
+        content = f"Report {len(self.accepted)}. The harbour committee met. The pier is closed until August.".encode()
+        try:
+            with self._database.transaction() as session:
+                job_id = house.submit(
+                    session, self._account_id, content, deadline_seconds=DEADLINE_SECONDS, max_attempts=5
+                ).job_id
+        except SQLAlchemyError:
+            return
+        self.accepted.append(job_id)
+        self._dispatcher.dispatch_now(job_id)
+        if self._draw.random() < 0.05:
+            self._cancel(self._draw.choice(self.accepted[-20:]))
+
+    def _cancel(self, job_id: uuid.UUID) -> None:
+        try:
+            with self._database.transaction() as session:
+                self.cancels += transitions.cancel(session, job_id, self._account_id) is not None
+        except SQLAlchemyError:
+            return
+
+    def unfinished(self) -> int | None:
+        """How many jobs have no end yet; None while the database is away."""
+        try:
+            with self._database.transaction() as session:
+                return house.count(session, "jobs WHERE finished_at IS NULL")
+        except SQLAlchemyError:
+            return None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run once. 0: every promise was kept."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[2])
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--trouble", type=float, default=90, metavar="SECONDS", help="how long things go wrong")
+    given = parser.parse_args(arguments)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    seed = os.environ.get("SEED") or uuid.uuid4().hex[:8]
+    print(f"SEED={seed}  {given.jobs} jobs, {given.workers} workers, {given.trouble:g} s of trouble", flush=True)
+    with temporary_directory() as directory, services(Path(directory)) as (postgres, store), FakeProvider() as fake:
+        fake.script([*behaviours(seed, given.jobs * 20), {"mode": "ok"}])
+        addresses = {"DATABASE_URL": postgres.address, "REDIS_URL": store.address}
+        house.migrate(addresses)
+        return play(seed, given, addresses, postgres, store, fake)
+
+
+def play(
+    seed: str,
+    given: argparse.Namespace,
+    addresses: dict[str, str],
+    postgres: Postgres,
+    store: Redis,
+    fake: FakeProvider,
+) -> int:
+    """The run itself, on running services."""
+    settings = house.settings(addresses, job_deadline_seconds=DEADLINE_SECONDS)
+    database = Database(settings, "waybill-chaos")
+    connection = connect(settings, connections=2, answer_within_seconds=0.25)
+    with database.transaction() as session:
+        account_id = house.make_account(session)
+    crowd = Crowd(seed, database, Dispatcher(database.transaction, DeliveryQueue(settings, connection)), account_id)
+    workers = Workers(given.workers, house.environment(addresses, **asking(fake, **BUDGETS)), slots=8)
+    trouble = Trouble(seed, postgres, store, workers)
+    try:
+        calm_within = make_trouble(given, crowd, workers, trouble)
+    finally:
+        trouble.end()
+        workers.end()
+    bound = RESERVATION_SECONDS + UNATTENDED_SECONDS + max(postgres.outages, default=0.0)
+    with database.transaction() as session:
+        broken = violations(session, accepted=crowd.accepted, requests=fake.requests, bound=bound)
+        counted = numbers(session, requests=fake.requests, killed_at=workers.killed_at)
+    broken += [f"attempt.unexpected: {line}" for line in workers.said("attempt.unexpected")[:5]]
+    if calm_within > CALM_WITHIN_SECONDS:
+        broken.append(f"the last job ended {calm_within:.0f} s after the trouble")
+    report(counted, trouble, workers, crowd, calm_within)
+    print("\n".join(f"BROKEN: {line}" for line in broken) or "every promise was kept", flush=True)
+    connection.close()
+    database.close()
+    return 1 if broken else 0
+
+
+def make_trouble(given: argparse.Namespace, crowd: Crowd, workers: Workers, trouble: Trouble) -> float:
+    """Hand in the jobs over most of the trouble, then wait for the last end. How long that took."""
+    begun = time.monotonic()
+    every = given.trouble * 0.9 / given.jobs
+    while time.monotonic() < begun + given.trouble:
+        if len(crowd.accepted) < min(given.jobs, (time.monotonic() - begun) / every):
+            crowd.hand_in()
+        workers.replace_ended()
+        trouble.step()
+        time.sleep(0.01)
+    trouble.end()
+    calm_since = time.monotonic()
+    while crowd.unfinished() != 0 and time.monotonic() < calm_since + DEADLINE_SECONDS:
+        workers.replace_ended()
+        time.sleep(0.1)
+    return time.monotonic() - calm_since
+
+
+def report(counted: Numbers, trouble: Trouble, workers: Workers, crowd: Crowd, calm_within: float) -> None:
+    """The numbers, for a person."""
+    crashes = sum(trouble.happened[kind] for kind in ("worker killed", "worker frozen"))
+    shares = "  ".join(
+        f"p{round(share * 100)} {percentile(counted.recoveries, share):.1f} s" for share in (0.5, 0.9, 0.99, 1.0)
+    )
+    print("trouble:", ", ".join(f"{kind} {count}" for kind, count in sorted(trouble.happened.items())))
+    print("jobs:", counted.states, "causes:", counted.causes, "cancels:", crowd.cancels)
+    print(
+        f"provider requests: {counted.requests}, made twice: {counted.asked_again}"
+        f" ({counted.asked_again / max(1, crashes):.2f} a worker killed or frozen)"
+    )
+    print("calls that may have been billed without an answer, by how their attempt ended:", counted.unanswered)
+    print(f"recovery of {len(counted.recoveries)} lost attempts: {shares}")
+    print(f"longest attempt: {counted.longest_attempt:.1f} s, outages included")
+    print(f"all ended {calm_within:.1f} s after the trouble; exits of workers: {dict(workers.exits)}")
+    for what, count in workers.tracebacks().items():
+        print(f"ended with a traceback, {count} times: {what}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
