@@ -49,6 +49,7 @@ class Dispatcher:
         if self._queue.has_forgotten():
             with self._transaction() as session:
                 forgotten = outbox.bring_all_forward(session, self._queue.name)
+            self._queue.remember()
             if forgotten:
                 log.warning("queue.forgot", deliveries=forgotten)
         with self._transaction() as session:

@@ -13,8 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.database import Database
 from tasks.ledger import liveness
+from tasks.ledger.guarded import Claim
 from tasks.ledger.states import State
-from tasks.ledger.transitions import Claim
 from tasks.settings import Settings
 
 log = structlog.get_logger()
@@ -116,7 +116,7 @@ class Heartbeat:
         """Renew every claim once, and pass on what was heard. Raises SQLAlchemyError when the database is away."""
         held = self.held()
         with self._database.transaction() as session:
-            liveness.show_life(session, self._name, slots=self._slots)
+            liveness.show_life(session, self._name, queue=self._settings.queue_name, slots=self._slots)
             standing = liveness.renew(session, [one.claim for one in held], lease_seconds=self._settings.lease_seconds)
         for one in held:
             state = standing.get(one.claim.job_id)

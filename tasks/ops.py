@@ -32,7 +32,9 @@ def status(settings: Settings) -> list[str]:
         closed = lanes.door(session, settings.lane)
         counts = queries.jobs_by_state(session)
         orphans = queries.orphans(session, grace_seconds=settings.sweep_seconds + settings.lease_seconds)
-        workers = queries.live_workers(session, seen_within_seconds=settings.lease_seconds * 2)
+        workers = queries.live_workers(
+            session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
+        )
     database.close()
     lane = "open" if closed is None else str(closed.state)
     if closed is not None and closed.seconds is not None:

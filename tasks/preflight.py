@@ -63,7 +63,9 @@ def _database(settings: Settings) -> list[Finding]:
                     Finding(False, "database", "answers, has no tables", "Run: flask --app wsgi db upgrade"),
                 ]
             orphans = queries.orphans(session, grace_seconds=settings.lease_seconds + settings.sweep_seconds)
-            workers = queries.live_workers(session, seen_within_seconds=settings.lease_seconds * 2)
+            workers = queries.live_workers(
+                session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
+            )
             closed = lanes.door(session, settings.lane)
     except SQLAlchemyError as error:
         return [Finding(False, "database", f"no answer ({type(error).__name__})", "Check DATABASE_URL")]

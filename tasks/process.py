@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.attempt import Tools
 from tasks.database import Database
@@ -118,8 +119,8 @@ class WorkerProcess:
         """Let RQ take deliveries out of the queue, over every restart of Redis."""
         left = self.settings.worker_max_jobs
         while not self.stopping.is_set():
-            worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
             try:
+                worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
                 worker.work(logging_level="WARNING", max_jobs=left)
             except QueueUnreachable as error:
                 log.warning("queue.unreachable", error=type(error).__name__)
@@ -141,8 +142,11 @@ class WorkerProcess:
         if not self.slots.wait_until_idle(self.settings.shutdown_grace_seconds - margin):
             self.heartbeat.stop_all(StopReason.SHUTDOWN)
         all_back = self.slots.wait_until_idle(margin)
-        with self.database.transaction() as session:
-            liveness.say_goodbye(session, self.name, forget_silent_seconds=FORGET_SILENT_SECONDS)
+        try:
+            with self.database.transaction() as session:
+                liveness.say_goodbye(session, self.name, forget_silent_seconds=FORGET_SILENT_SECONDS)
+        except SQLAlchemyError as error:
+            log.warning("worker.left_without_goodbye", error=type(error).__name__)
         return all_back
 
     def _schedule(self, ended: threading.Event) -> None:

@@ -109,8 +109,12 @@ class DeliveryQueue:
         self._scheduled.remove(identifier, delete_job=True)
 
     def has_forgotten(self) -> bool:
-        """Whether Redis lost its memory since this was last asked by anybody: flushed, or restarted empty."""
-        return bool(self.connection.set(self._epoch_key, "1", nx=True))
+        """Whether Redis lost its memory since `remember`: flushed, or restarted empty."""
+        return not self.connection.exists(self._epoch_key)
+
+    def remember(self) -> None:
+        """Put a mark into Redis that is gone when its memory is. Only after what was lost is owed again."""
+        self.connection.set(self._epoch_key, "1")
 
     def ping(self) -> None:
         """Raises QueueUnreachable when Redis does not answer."""

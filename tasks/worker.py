@@ -28,7 +28,7 @@ from tasks.fault_points import reached
 from tasks.heartbeat import Heartbeat
 from tasks.ledger import outbox, transitions
 from tasks.ledger.errors import AttemptTimedOut
-from tasks.ledger.transitions import Refused
+from tasks.ledger.guarded import Refused
 from tasks.queue import DELIVER, MESSAGE_VERSION
 from tasks.slots import Slots
 

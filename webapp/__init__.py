@@ -96,6 +96,7 @@ def _furnish_templates(app: Flask) -> None:
         summary_html=render.summary_html,
         duration=wording.duration_in_words,
         size=wording.size_in_words,
+        counted=wording.counted,
         kind_label=status_page.kind_label,
     )
     app.jinja_env.globals["view_names"] = app.view_functions

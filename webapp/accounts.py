@@ -9,15 +9,16 @@ import uuid
 from datetime import UTC, datetime
 
 import structlog
-from flask import Blueprint, abort, redirect, render_template, request, session, url_for
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
 from flask_login import current_user, login_required, login_user, logout_user
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 
-from webapp import forms, tokens
+from tasks.ledger import forgetting
+from webapp import forms, tokens, wording
 from webapp.errors import form_too_old
 from webapp.extensions import limiter, login
 from webapp.forms import Credentials
@@ -55,6 +56,11 @@ def load_account(account_id: str) -> Account | None:
 def account_key() -> str:
     """What sign-in attempts on one account are counted under. A hash: Redis is told no addresses."""
     return "account:" + hashlib.sha256(forms.read_sign_in(request.form).email.encode()).hexdigest()[:32]
+
+
+def leaving_key() -> str:
+    """What attempts to delete the account of this session are counted under."""
+    return f"leaving:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
 
 
 @accounts.get("/register")
@@ -123,7 +129,11 @@ def open_session() -> ResponseReturnValue:
 
 def sign_in_page(given: Credentials, status: int) -> ResponseReturnValue:
     page = render_template(
-        "login.html", given=given, registration=parts().settings.registration, next=safe_next(_asked_next())
+        "login.html",
+        given=given,
+        registration=parts().settings.registration,
+        next=safe_next(_asked_next()),
+        done=get_flashed_messages(),
     )
     return page, status
 
@@ -145,9 +155,9 @@ def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
     limit = limiter.current_limit
     wait = max(1, math.ceil(limit.reset_at - time.time())) if limit else 60
     again = datetime.fromtimestamp(time.time() + wait, UTC)
-    page = render_template(
-        "too_many.html", again=again, wait=wait, next=safe_next(_asked_next()), registering=request.path == "/register"
-    )
+    back = {"accounts.create_account": "accounts.register", "accounts.leave": "accounts.show"}
+    form = url_for(back.get(request.endpoint or "", "accounts.sign_in"), next=safe_next(_asked_next()))
+    page = render_template("too_many.html", again=again, wait=wait, form=form)
     return page, 429, {"Retry-After": str(wait)}
 
 
@@ -207,7 +217,36 @@ def revoke_token(token_id: uuid.UUID) -> ResponseReturnValue:
     return redirect(url_for("accounts.show"), 303)
 
 
-def account_page(token: str | None = None, name: str | None = None, error: str | None = None) -> str:
+@accounts.post("/account/delete")
+@login_required  # type: ignore[untyped-decorator]
+@limiter.limit("10 per 10 minutes", key_func=leaving_key, deduct_when=lambda response: response.status_code == 403)
+def leave() -> ResponseReturnValue:
+    """Delete the account and all that belongs to it, at once."""
+    account = viewer()
+    if "sure" not in request.form:
+        return account_page(leaving={"sure": wording.NOT_CONFIRMED}), 422
+    if not is_right(request.form.get("password", "")[: forms.LONGEST_PASSWORD + 1], account.password_hash):
+        return account_page(leaving={"leaving-password": wording.PASSWORD_WRONG}), 403
+    with transaction() as database:
+        # Locked first, so that a document which is just being handed in is either seen here or refused there.
+        database.execute(select(Account.id).where(Account.id == account.id).with_for_update())
+        forgetting.forget_account(database, account.id)
+        database.execute(delete(Account).where(Account.id == account.id))  # its tokens go with it
+    log.info("account.deleted", account=account.id.hex)
+    logout_user()
+    session.clear()
+    flash(wording.ACCOUNT_DELETED)
+    return redirect(url_for("accounts.sign_in"), 303)
+
+
+def account_page(
+    token: str | None = None,
+    name: str | None = None,
+    error: str | None = None,
+    leaving: dict[str, str] | None = None,
+) -> str:
     with transaction() as database:
         owned = tokens.tokens_of(database, viewer().id)
-    return render_template("account.html", tokens=owned, token=token, token_name=name, error=error)
+    return render_template(
+        "account.html", tokens=owned, token=token, token_name=name, error=error, leaving=leaving or {}
+    )

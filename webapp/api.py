@@ -14,10 +14,11 @@ from flask.typing import ResponseReturnValue
 
 from tasks.ledger import queries, transitions
 from tasks.ledger.identity import reference_of
-from tasks.ledger.queries import JobView
+from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import State
 from webapp import cursors, tokens, wording
+from webapp.documents import forget_document_of
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
 from webapp.errors import PAGES, problem
 from webapp.extensions import limiter
@@ -87,7 +88,7 @@ def create() -> ResponseReturnValue:
         raise Problem(
             problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
         ) from None
-    response = answer(job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
+    response = answer(_job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
     response.headers["Location"] = url_for("api.show", job_id=recorded.job_id)
     return response
 
@@ -150,14 +151,23 @@ def index() -> ResponseReturnValue:
             raise Problem(problem(422, "before is not one of ours", "Use the address in `next`."))
     with transaction() as session:
         found = queries.jobs_of(session, g.account_id, limit=limit + 1, before=before)
+        waits = queries.lane_waits_of(session, [job.id for job in found])
     older = url_for("api.index", before=cursors.after(found[limit - 1]), limit=limit) if len(found) > limit else None
-    return answer({"jobs": [job_json(job) for job in found[:limit]], "next": older})
+    return answer({"jobs": [job_json(job, waits.get(job.id)) for job in found[:limit]], "next": older})
 
 
 @api.get("/jobs/<uuid:job_id>")
 def show(job_id: uuid.UUID) -> ResponseReturnValue:
     """How the job stands."""
-    return answer(job_json(_job(job_id)))
+    return answer(_job_json(_job(job_id)))
+
+
+@api.delete("/jobs/<uuid:job_id>")
+def delete(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Delete the job's document, with every job about it, their summaries and their history."""
+    if not forget_document_of(job_id, g.account_id):
+        raise Problem(problem(404, NO_SUCH_JOB))
+    return Response(status=204)
 
 
 @api.get("/jobs/<uuid:job_id>/result")
@@ -190,7 +200,7 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
     job = _job(job_id)
     if cancelled is None and job.state not in (State.CANCELLED, State.CANCEL_REQUESTED):
         raise Problem(problem(409, "The job has already ended", state=job.state))
-    return answer(job_json(job), 202 if job.state is State.CANCEL_REQUESTED else 200)
+    return answer(_job_json(job), 202 if job.state is State.CANCEL_REQUESTED else 200)
 
 
 def _job(job_id: uuid.UUID) -> JobView:
@@ -201,10 +211,17 @@ def _job(job_id: uuid.UUID) -> JobView:
     return job
 
 
-def job_json(job: JobView) -> dict[str, Any]:
-    """A job as programs see it."""
+def _job_json(job: JobView) -> dict[str, Any]:
+    with transaction() as session:
+        return job_json(job, queries.lane_wait_of(session, job.id))
+
+
+def job_json(job: JobView, wait: LaneWait | None) -> dict[str, Any]:
+    """A job as programs see it. `wait` is the closed door it waits behind, until the named moment at the latest."""
     failing = job.error_category if job.state in (State.FAILED, State.RETRY_WAIT) else None
     failure = wording.failure_of(failing, job.error_code)
+    if job.state is State.FAILED:
+        failure = wording.ending_of(failing, job.error_code, job.filename)
     error = {"category": failing, "code": job.error_code, "message": f"{failure.what} {failure.so}".strip()}
     return {
         "id": str(job.id),
@@ -216,6 +233,7 @@ def job_json(job: JobView) -> dict[str, Any]:
         "attempt": job.attempt,
         "max_attempts": job.max_attempts,
         "progress": {"done": job.progress_done, "total": job.progress_total} if job.progress_total else None,
+        "waiting_for": None if wait is None else {"category": wait.category, "until": instant(wait.until)},
         "next_attempt_at": instant(job.next_attempt_at),
         "deadline_at": instant(job.deadline_at),
         "error": error if failing else None,

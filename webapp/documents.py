@@ -1,4 +1,4 @@
-"""What can be taken away: the summary as a file, and the document as it was handed in."""
+"""What can be taken away: the summary as a file, and the document as it was handed in. And how to delete it all."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import unicodedata
 import uuid
 from urllib.parse import quote
 
-from flask import Blueprint, Response, abort
+from flask import Blueprint, Response, abort, flash, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
-from tasks.ledger import queries
+from tasks.ledger import forgetting, queries
+from tasks.ledger.states import HELD, State
+from webapp import wording
 from webapp.accounts import viewer
 from webapp.titles import cut
 from webapp.transactions import transaction
@@ -42,6 +44,41 @@ def original(job_id: uuid.UUID) -> ResponseReturnValue:
     if job is None or document is None or document.content is None:
         abort(404)
     return attachment(document.content, document.filename or f"{job.title}.txt", "application/octet-stream")
+
+
+@documents.get("/jobs/<uuid:job_id>/delete")
+@login_required  # type: ignore[untyped-decorator]
+def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
+    """What would be deleted, before anything is."""
+    with transaction() as database:
+        job = queries.job_of(database, job_id, viewer().id)
+        about = {} if job is None else queries.jobs_about(database, job.document_id, viewer().id)
+    if job is None:
+        abort(404)
+    return render_template(
+        "delete.html",
+        job=job,
+        jobs=sum(about.values()),
+        saved=about.get(State.SUCCEEDED, 0),
+        worked_on=any(state in HELD for state in about),
+    )
+
+
+@documents.post("/jobs/<uuid:job_id>/delete")
+@login_required  # type: ignore[untyped-decorator]
+def delete(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Delete the document of this job, with all jobs about it."""
+    if not forget_document_of(job_id, viewer().id):
+        abort(404)
+    flash(wording.DOCUMENT_DELETED)
+    return redirect(url_for("jobs.home"), 303)
+
+
+def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
+    """Delete the document of a job, with all jobs about it. False: the account has no such job."""
+    with transaction() as database:
+        job = queries.job_of(database, job_id, account_id)
+        return job is not None and forgetting.forget_document(database, job.document_id, account_id) is not None
 
 
 def attachment(content: bytes, filename: str, content_type: str) -> Response:

@@ -43,7 +43,9 @@ def _missing_in_database() -> list[str]:
     settings = parts().settings
     checks: dict[str, Callable[[Session], bool]] = {
         "migrations": lambda session: queries.schema_version(session) == newest_migration(),
-        "worker": lambda session: queries.live_workers(session, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) > 0,
+        "worker": lambda session: (
+            queries.live_workers(session, queue=settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) > 0
+        ),
         # One sweep's grace after the lease, since the reconciler has to notice; twice, since it may be busy.
         "orphans": lambda session: (
             queries.orphans(session, grace_seconds=2 * settings.sweep_seconds + 1, queue=settings.queue_name) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, Response, abort, get_flashed_messages, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
@@ -21,7 +21,15 @@ from webapp.errors import drain, form_too_old, not_found
 from webapp.hx import is_htmx
 from webapp.parts import parts
 from webapp.status_page import StatusPage
-from webapp.submitting import options_of, submit, submit_again, try_again, usable_key, workflow_of
+from webapp.submitting import (
+    is_still_offered,
+    options_of,
+    submit,
+    submit_again,
+    try_again,
+    usable_key,
+    workflow_of,
+)
 from webapp.transactions import transaction
 
 jobs = Blueprint("jobs", __name__)
@@ -56,6 +64,7 @@ def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -
         badges=wording.BADGES,
         choices=WORKFLOWS["summary"].choices,
         typed=typed,
+        done=get_flashed_messages(),
         errors=errors or {},
         notice=notice,
         idempotency_key=str(uuid.uuid4()),
@@ -216,12 +225,16 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
     if mode == "again":
         if try_again(viewer().id, job_id) or page_or_404(job_id).job.state in WAITING:
             return redirect(url_for("jobs.show", job_id=job_id), 303)
-        return job_page(page_or_404(job_id), NOT_AGAIN), 409
+        said = NOT_AGAIN if is_still_offered(page.job) else wording.NO_LONGER_OFFERED
+        return job_page(page_or_404(job_id), said), 409
     fresh_run_key = usable_key(request.form.get("fresh_run_key")) if mode == "fresh" else None
     allowed = page.job.state is (State.SUCCEEDED if mode == "fresh" else State.CANCELLED)
     if not allowed or (mode == "fresh" and fresh_run_key is None):
         return job_page(page, NOT_AGAIN), 409
-    recorded = submit_again(viewer().id, job_id, fresh_run_key=fresh_run_key)
+    try:
+        recorded = submit_again(viewer().id, job_id, fresh_run_key=fresh_run_key)
+    except NotAccepted as refused:
+        return job_page(page_or_404(job_id), refused.sentence), refused.status
     if recorded is None:
-        return job_page(page, wording.ORIGINAL_GONE), 409
+        return job_page(page_or_404(job_id), wording.ORIGINAL_GONE), 409
     return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)

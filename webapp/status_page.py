@@ -19,11 +19,13 @@ from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS
 from webapp import wording
-from webapp.submitting import can_try_again
+from webapp.parts import parts
+from webapp.submitting import can_try_again, can_wish_again
 from webapp.wording import BADGES, Failure, LogLine
 
 LONGER_THAN_USUAL_SECONDS = 30
 WORKER_SEEN_WITHIN_SECONDS = 60
+HANDED_OVER_WITHIN_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,12 @@ class StatusPage:
     failure: Failure
     overdue_seconds: float | None
     no_worker: bool
+    queue_away: bool
     lane: LaneWait | None
     poll: Poll | None
     result: Result | None
     can_try_again: bool
+    can_wish_again: bool
     can_cancel: bool
 
     @property
@@ -76,6 +80,11 @@ class StatusPage:
         if self.job.state in (State.RUNNING, State.RETRY_WAIT):
             return f"{self.badge}, attempt {self.job.attempt} of {self.job.max_attempts}"
         return self.badge
+
+    @property
+    def waits_for_operator(self) -> bool:
+        """Whether it failed of something that would stop any other document too, until the operator mends it."""
+        return self.job.state is State.FAILED and self.job.error_category in wording.ONLY_THE_OPERATOR
 
     @property
     def seconds_to_attempt(self) -> float | None:
@@ -102,17 +111,25 @@ def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings
         description=_description(job),
         stops=_stops(job),
         log=log,
-        failure=wording.failure_of(lane.category, lane.code)
-        if lane
-        else wording.failure_of(job.error_category, job.error_code),
+        failure=_failure(job, lane),
         overdue_seconds=overdue,
         no_worker=no_worker,
+        queue_away=not no_worker and is_queue_away(session, pulse),
         lane=lane,
         poll=None if job.finished else _poll(session, pulse, job, settings),
         result=queries.result_of(session, job_id, account_id) if job.state is State.SUCCEEDED else None,
         can_try_again=can_try_again(job),
+        can_wish_again=can_wish_again(job),
         can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
     )
+
+
+def _failure(job: JobView, lane: LaneWait | None) -> Failure:
+    if lane is not None:
+        return wording.lane_words(lane.category, lane.code, stopped=lane.stopped, filename=job.filename)
+    if job.state is State.FAILED:
+        return wording.ending_of(job.error_category, job.error_code, job.filename)
+    return wording.failure_of(job.error_category, job.error_code)
 
 
 def _poll(session: Session, pulse: Pulse, job: JobView, settings: Settings) -> Poll:
@@ -136,7 +153,22 @@ def is_late(pulse: Pulse) -> bool:
 
 def no_worker_seen(session: Session) -> bool:
     """Whether nobody is there who could take it."""
-    return queries.live_workers(session, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) == 0
+    return (
+        queries.live_workers(session, queue=parts().settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS)
+        == 0
+    )
+
+
+def is_queue_away(session: Session, pulse: Pulse) -> bool:
+    """Whether the queue cannot be reached: it should have been handed a message at once, and was not.
+
+    The first message of a job is sent by this app; of a later one we know that somebody tries if a worker is there.
+    """
+    if pulse.state is not State.QUEUED or not pulse.undelivered:
+        return False
+    if pulse.seconds_overdue is None or pulse.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
+        return False
+    return pulse.deliveries == 1 or not no_worker_seen(session)
 
 
 def interval_of(pulse: Pulse, settings: Settings) -> int:
@@ -151,13 +183,14 @@ def interval_of(pulse: Pulse, settings: Settings) -> int:
 
 def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
     """Everything but the revision that the page depends on, as a word."""
-    late = is_late(pulse)
-    minutes = int((pulse.seconds_overdue or 0) // 60) if late else 0
-    return (
-        f"{interval_of(pulse, settings)}"
-        + (f"-{minutes}" if late else "")
-        + ("-none" if late and no_worker_seen(session) else "")
-    )
+    words = [str(interval_of(pulse, settings))]
+    if is_late(pulse):
+        words.append(str(int((pulse.seconds_overdue or 0) // 60)))
+        if no_worker_seen(session):
+            return "-".join([*words, "none"])
+    if is_queue_away(session, pulse):
+        words.append("away")
+    return "-".join(words)
 
 
 def _description(job: JobView) -> str:

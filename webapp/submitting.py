@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+from sqlalchemy.exc import IntegrityError, NoResultFound
+
 from tasks.ledger import queries, transitions
 from tasks.ledger.recording import Intent, Recorded, record, record_for_document
 from tasks.ledger.states import State
@@ -64,23 +66,40 @@ def submit(
 def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str | None) -> Recorded | None:
     """The same wish about the same document: a new job where the earlier one was cancelled or the key is fresh.
 
-    None: there is no such job, or its document has been deleted.
+    None: there is no such job, or its document has been deleted. Raises NotAccepted when such work is no longer done.
     """
-    with transaction() as session:
-        job = queries.job_of(session, job_id, account_id)
-        if job is None or not job.original_kept:
-            return None
-        workflow = WORKFLOWS[job.workflow]
-        intent = Intent(
-            account_id=account_id,
-            title=job.title,
-            workflow=workflow.name,
-            workflow_version=workflow.version,
-            options=check_options(workflow, job.options),
-            fresh_run_key=fresh_run_key,
-        )
-        recorded = record_for_document(session, intent, job.document_id, parts().settings.terms)
+    try:
+        with transaction() as session:
+            job = queries.job_of(session, job_id, account_id)
+            if job is None or not job.original_kept:
+                return None
+            if not is_still_offered(job):
+                raise NotAccepted("no_longer_offered", wording.NO_LONGER_OFFERED, field="workflow", status=409)
+            workflow = WORKFLOWS[job.workflow]
+            intent = Intent(
+                account_id=account_id,
+                title=job.title,
+                workflow=workflow.name,
+                workflow_version=workflow.version,
+                options=check_options(workflow, job.options),
+                fresh_run_key=fresh_run_key,
+            )
+            recorded = record_for_document(session, intent, job.document_id, parts().settings.terms)
+    except (NoResultFound, IntegrityError):  # the owner deleted the document between two of our statements
+        return None
     return _send(recorded)
+
+
+def is_still_offered(job: queries.JobView) -> bool:
+    """Whether work like this job's is still done: an older job may name a workflow or an option that is gone."""
+    workflow = WORKFLOWS.get(job.workflow)
+    if workflow is None:
+        return False
+    try:
+        check_options(workflow, job.options)
+    except OptionsWrong:
+        return False
+    return True
 
 
 def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
@@ -106,7 +125,13 @@ def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
 
 def can_try_again(job: queries.JobView) -> bool:
     """Whether the owner may put this job back: it failed, of a cause that may have passed, and the document is kept."""
-    return job.state is State.FAILED and wording.is_passing(job.error_category) and job.original_kept
+    passed = job.state is State.FAILED and wording.is_passing(job.error_category)
+    return passed and job.original_kept and is_still_offered(job)
+
+
+def can_wish_again(job: queries.JobView) -> bool:
+    """Whether the same may be wished anew about this job's document."""
+    return job.original_kept and is_still_offered(job)
 
 
 def _send(recorded: Recorded) -> Recorded:

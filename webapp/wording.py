@@ -34,6 +34,11 @@ HANDED_IN_BEFORE = "You handed this in before, with the same options. This is th
 SEVERAL_HANDED_IN = "Choose one file at a time. Each document gets a summary of its own."
 ORIGINAL_GONE = "The document has been deleted, so it cannot be summarised again. Hand it in again."
 OPTIONS_WRONG = "Choose one of the offered values."
+NO_LONGER_OFFERED = "Summaries of this sort are not made any more. Hand the document in again, with today's options."
+ACCOUNT_DELETED = "Your account and everything in it have been deleted. You are signed out."
+PASSWORD_WRONG = "This is not the password of your account. Nothing was deleted."
+DOCUMENT_DELETED = "The document has been deleted, with everything that was made of it."
+NOT_CONFIRMED = "Tick the box to confirm. Nothing was deleted."
 KEY_REUSED = (
     "This form was already sent, with other content. That summary is in your list. "
     "To send what is in the form now, press Summarise again."
@@ -55,7 +60,9 @@ class Failure:
 
 
 TRY_LATER = "Your document is kept. Try again in a few minutes."
-ASK_OPERATOR = "Only the operator of this site can put that right. Quote the reference above."
+ASK_OPERATOR = "The operator of this site can put that right and start this summary again. Quote the reference above."
+ONLY_THE_OPERATOR = frozenset({Category.AUTH, Category.PERMISSION, Category.QUOTA})
+"""Causes that have nothing to do with the document, and that stay until the operator has done something."""
 
 _BY_CATEGORY: Mapping[Category, Failure] = {
     Category.RATE_LIMITED: Failure("The AI service had too many requests.", TRY_LATER),
@@ -67,7 +74,7 @@ _BY_CATEGORY: Mapping[Category, Failure] = {
         "It may have billed the call. Trying again makes another call.",
     ),
     Category.AUTH: Failure("The AI service refused the credentials of this site.", ASK_OPERATOR),
-    Category.PERMISSION: Failure("The AI service does not let this site do that.", ASK_OPERATOR),
+    Category.PERMISSION: Failure("The AI service did not let this site do that.", ASK_OPERATOR),
     Category.INVALID_DOCUMENT: Failure("The document could not be read.", "Check the file, or paste its text."),
     Category.INVALID_REQUEST: Failure(
         "The AI service could not work with this document.", "A shorter or simpler version may go through."
@@ -76,7 +83,7 @@ _BY_CATEGORY: Mapping[Category, Failure] = {
         "The AI service declined to summarise this document, because of its rules about content.",
         "Trying again would end the same way.",
     ),
-    Category.QUOTA: Failure("The budget of this site at the AI service is used up.", ASK_OPERATOR),
+    Category.QUOTA: Failure("The budget of this site at the AI service was used up.", ASK_OPERATOR),
     Category.DEADLINE: Failure("The time for this summary ran out before it was ready.", TRY_LATER),
     Category.CRASHED: Failure("The worker stopped in the middle of the work.", TRY_LATER),
     Category.INTERNAL: Failure(
@@ -137,12 +144,16 @@ _BY_CODE: Mapping[tuple[Category, str], Failure] = {
         "No whole sentence was found that could be extracted.", "Hand in running text."
     ),
     (Category.PERMISSION, "local_not_installed"): Failure(
-        "The part that makes extracts is not installed on this server.", ASK_OPERATOR
+        "The part that makes extracts was not installed on this server.", ASK_OPERATOR
     ),
-    (Category.PERMISSION, "model_not_found"): Failure("The AI model that is set does not exist.", ASK_OPERATOR),
-    (Category.PERMISSION, "not_found"): Failure("The AI model or address that is set does not exist.", ASK_OPERATOR),
+    (Category.PERMISSION, "model_not_found"): Failure(
+        "The AI service did not know the AI model that was set.", ASK_OPERATOR
+    ),
+    (Category.PERMISSION, "not_found"): Failure(
+        "The AI service did not know the AI model or the address that was set.", ASK_OPERATOR
+    ),
     (Category.PERMISSION, "tls"): Failure("The AI service could not be reached safely.", ASK_OPERATOR),
-    (Category.AUTH, "base_url"): Failure("The address of the AI service is set wrong.", ASK_OPERATOR),
+    (Category.AUTH, "base_url"): Failure("The address of the AI service was set wrong.", ASK_OPERATOR),
     (Category.TIMEOUT, "call_budget"): Failure("The AI service did not take the request in time.", TRY_LATER),
     (Category.UNCERTAIN, "call_budget"): Failure(
         "The AI service did not answer in time.", "It may have billed the call. Trying again makes another call."
@@ -162,9 +173,35 @@ def failure_of(category: str | None, code: str | None) -> Failure:
     return _BY_CODE.get((known, code or ""), _BY_CATEGORY[known])
 
 
+def lane_words(category: str, code: str | None, *, stopped: bool, filename: str | None) -> Failure:
+    """Why a job waits behind a closed lane, and for what. `filename` None: its text was pasted."""
+    cause = failure_of(category, code).what
+    if not stopped:
+        return Failure(cause, "")
+    return Failure(f"The service cannot make summaries now. {_blameless(filename)}", cause)
+
+
+def ending_of(category: str | None, code: str | None, filename: str | None) -> Failure:
+    """The words for a job that failed."""
+    cause = failure_of(category, code)
+    if category not in ONLY_THE_OPERATOR:
+        return cause
+    return Failure(f"The service could not make this summary. {_blameless(filename)}", f"{cause.what} {cause.so}")
+
+
+def _blameless(filename: str | None) -> str:
+    return f"Nothing is wrong with your {'text' if filename is None else 'file'}."
+
+
 def is_passing(category: str | None) -> bool:
     """Whether the same wish may go through later without anybody mending anything, so that the owner may try again."""
     return category in TRANSIENT or category in (Category.UNCERTAIN, Category.DEADLINE)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things: 1 job, 2 jobs, 2 saved summaries."""
+    many = f"{thing.removesuffix('y')}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{number:,} {thing if number == 1 else many}"
 
 
 def file_too_large(limit: int) -> str:

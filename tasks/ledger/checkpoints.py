@@ -11,8 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from tasks.ledger.guarded import Claim
 from tasks.ledger.models import Checkpoint
-from tasks.ledger.transitions import Claim, progress
+from tasks.ledger.transitions import progress
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,7 @@ def wait_for(session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, 
         .where(Delivery.job_id == job_id)
         .values(
             lane=name,
+            dispatches=0,  # it arrived; only what gets lost is to be sent more and more rarely
             not_before=func.greatest(Delivery.not_before, until),
             due_at=func.greatest(Delivery.not_before, until),
         )
@@ -234,7 +235,12 @@ def _let_go(session: Session, name: str, spread_seconds: float) -> int:
     session.execute(
         update(Delivery)
         .where(Delivery.job_id.in_(jobs), Delivery.lane == name)
-        .values(lane=None, not_before=func.now() + func.random() * _seconds(spread_seconds), due_at=func.now())
+        .values(
+            lane=None,
+            dispatches=0,
+            not_before=func.now() + func.random() * _seconds(spread_seconds),
+            due_at=func.now(),
+        )
         .execution_options(synchronize_session=False)
     )
     session.execute(

@@ -9,9 +9,9 @@ from sqlalchemy import delete, func, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from tasks.ledger.guarded import Claim, seconds
 from tasks.ledger.models import Job, Worker
 from tasks.ledger.states import TRANSITIONS, Event, State
-from tasks.ledger.transitions import Claim, seconds
 
 
 def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) -> dict[uuid.UUID, State]:
@@ -37,9 +37,9 @@ def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) 
     return {job_id: State(state) for job_id, state in rows}
 
 
-def show_life(session: Session, name: str, *, slots: int) -> None:
+def show_life(session: Session, name: str, *, queue: str, slots: int) -> None:
     """Say that this worker is alive now."""
-    statement = insert(Worker).values(name=name, slots=slots)
+    statement = insert(Worker).values(name=name, queue=queue, slots=slots)
     session.execute(
         statement.on_conflict_do_update(index_elements=[Worker.name], set_={"seen_at": func.now(), "slots": slots})
     )

@@ -311,6 +311,7 @@ class Worker(Base):
     __tablename__ = "workers"
 
     name: Mapped[str] = mapped_column(primary_key=True)
+    queue: Mapped[str]
     slots: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -75,7 +75,7 @@ def take_due(
         .where(Delivery.job_id.in_(due.scalar_subquery()))
         .values(
             due_at=case((Delivery.not_before > func.now(), Delivery.not_before), else_=func.now() + backoff),
-            dispatches=Delivery.dispatches + 1,
+            dispatches=case((Delivery.not_before > func.now(), Delivery.dispatches), else_=Delivery.dispatches + 1),
         )
         .returning(
             Delivery.job_id,
@@ -124,13 +124,13 @@ def bring_forward(session: Session, job_id: uuid.UUID) -> None:
     session.execute(
         update(Delivery)
         .where(Delivery.job_id == job_id, Delivery.not_before > func.now())
-        .values(due_at=Delivery.not_before)
+        .values(due_at=Delivery.not_before, dispatches=0)
     )
 
 
 def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
     """A message arrived where it could not be worked on: the delivery is due at once, for somebody else."""
-    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(due_at=func.now()))
+    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(due_at=func.now(), dispatches=0))
 
 
 def bring_all_forward(session: Session, queue: str) -> int:

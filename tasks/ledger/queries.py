@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -74,7 +74,8 @@ class Pulse:
     """How a job stands right now, by the database's clock.
 
     `seconds_to_attempt` is None unless waiting to retry; `seconds_overdue` is how long it could have been started by
-    a free worker, None when its time has not come or a worker has it.
+    a free worker, None when its time has not come or a worker has it. `undelivered`: what it is owed was never handed
+    to the queue, though no lane holds it up; `deliveries` is how many it was ever owed.
     """
 
     revision: int
@@ -82,6 +83,8 @@ class Pulse:
     seconds_to_deadline: float
     seconds_to_attempt: float | None
     seconds_overdue: float | None
+    undelivered: bool
+    deliveries: int
 
 
 @dataclass(frozen=True)
@@ -180,32 +183,53 @@ def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Puls
             seconds(Job.deadline_at - func.now()),
             seconds(Job.next_attempt_at - func.now()),
             seconds(func.now() - Delivery.not_before),
+            Delivery.job_id.is_not(None) & Delivery.dispatched_at.is_(None) & Delivery.lane.is_(None),
+            Job.deliveries,
         )
         .outerjoin(Delivery, Delivery.job_id == Job.id)
         .where(Job.id == job_id, Job.account_id == account_id)
     ).one_or_none()
     if row is None:
         return None
-    revision, state, to_deadline, to_attempt, overdue = row
+    revision, state, to_deadline, to_attempt, overdue, undelivered, deliveries = row
     return Pulse(
         revision=revision,
         state=State(state),
         seconds_to_deadline=float(to_deadline),
         seconds_to_attempt=None if to_attempt is None else float(to_attempt),
         seconds_overdue=None if overdue is None or overdue < 0 else float(overdue),
+        undelivered=undelivered,
+        deliveries=deliveries,
     )
 
 
 def lane_wait_of(session: Session, job_id: uuid.UUID) -> LaneWait | None:
     """Which closed door this job waits behind; None if behind none."""
-    row = session.execute(
-        select(Lane.category, Lane.code, Lane.state == LaneState.STOPPED, Delivery.not_before)
+    return lane_waits_of(session, [job_id]).get(job_id)
+
+
+def lane_waits_of(session: Session, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LaneWait]:
+    """Which of these jobs wait behind a closed door, and behind which."""
+    rows = session.execute(
+        select(Delivery.job_id, Lane.category, Lane.code, Lane.state == LaneState.STOPPED, Delivery.not_before)
         .join(Delivery, Delivery.lane == Lane.name)
-        .where(Delivery.job_id == job_id, Lane.state != LaneState.OPEN)
-    ).one_or_none()
-    if row is None or row[0] is None:
-        return None
-    return LaneWait(category=row[0], code=row[1], stopped=row[2], until=row[3])
+        .where(Delivery.job_id.in_(job_ids), Lane.category.is_not(None))
+    ).all()
+    return {
+        job_id: LaneWait(category=category, code=code, stopped=stopped, until=until)
+        for job_id, category, code, stopped, until in rows
+        if category is not None
+    }
+
+
+def jobs_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> dict[State, int]:
+    """How many jobs of the account there are about its document, by state; states without one are left out."""
+    rows = session.execute(
+        select(Job.state, func.count())
+        .where(Job.document_id == document_id, Job.account_id == account_id)
+        .group_by(Job.state)
+    ).all()
+    return {State(state): count for state, count in rows}
 
 
 def jobs_of(
@@ -324,15 +348,16 @@ def unowed_waiting(session: Session, *, queue: str, limit: int) -> list[uuid.UUI
 
 def jobs_by_state(session: Session) -> dict[State, int]:
     """How many jobs are in each state; every state is there."""
-    found = dict(session.execute(select(Job.state, func.count()).group_by(Job.state)).tuples().all())
+    rows = session.execute(select(Job.state, func.count()).group_by(Job.state)).all()
+    found = {state: count for state, count in rows}
     return {state: found.get(state, 0) for state in State}
 
 
-def live_workers(session: Session, *, seen_within_seconds: float) -> int:
-    """How many workers said within that time that they are alive."""
+def live_workers(session: Session, *, queue: str, seen_within_seconds: float) -> int:
+    """How many workers of this queue said within that time that they are alive."""
     interval = func.make_interval(0, 0, 0, 0, 0, 0, seen_within_seconds)
     return session.execute(
-        select(func.count()).select_from(Worker).where(Worker.seen_at > func.now() - interval)
+        select(func.count()).select_from(Worker).where(Worker.queue == queue, Worker.seen_at > func.now() - interval)
     ).scalar_one()
 
 

@@ -12,11 +12,11 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from tasks.ledger import outbox
+from tasks.ledger.guarded import seconds
 from tasks.ledger.history import note
 from tasks.ledger.identity import fingerprint_of, operation_key_of
 from tasks.ledger.models import Document, Job, Submission
 from tasks.ledger.states import Event, State
-from tasks.ledger.transitions import seconds
 
 
 @dataclass(frozen=True)

@@ -9,81 +9,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, update
+from sqlalchemy import case, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import lanes, outbox
 from tasks.ledger.calls import close_open_calls
 from tasks.ledger.errors import Category, ClaimLost
+from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move, seconds
 from tasks.ledger.history import note
 from tasks.ledger.models import Attempt, Delivery, Job, Result
-from tasks.ledger.states import TERMINAL, TRANSITIONS, WAITING, CallOutcome, Event, Outcome, State
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The right to one attempt at one job. Whoever writes must show it."""
-
-    job_id: uuid.UUID
-    generation: int
-    attempt: int  # of the counted ones, from 1
-    max_attempts: int
-
-
-@dataclass(frozen=True)
-class Refused:
-    """No claim was given. `reason`: `finished`, `held`, `early`, `lane`, `deadline`, `not owed` or `unknown job`."""
-
-    reason: str
-
+from tasks.ledger.states import TERMINAL, WAITING, CallOutcome, Event, Outcome, State
 
 LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back one by one within this
-
-RELEASED_FIELDS: Mapping[str, Any] = {
-    "claimed_by": None,
-    "claimed_at": None,
-    "lease_expires_at": None,
-    "reserved_until": None,
-}
-
-
-def seconds(value: float) -> ColumnElement[Any]:
-    """An interval for the database to add to its own clock."""
-    return func.make_interval(0, 0, 0, 0, 0, 0, value)
-
-
-def move(
-    session: Session,
-    event: Event,
-    job_id: uuid.UUID,
-    *guards: ColumnElement[bool],
-    claim: Claim | None = None,
-    **values: Any,
-) -> Row[str, int, int, int, int] | None:
-    """The one guarded UPDATE. None: the event was not allowed, or a guard did not hold; nothing was written.
-
-    The row has `state` (the new one), `generation`, `attempts`, `max_attempts`, `interruptions`.
-    """
-    table = TRANSITIONS[event]
-    statement = update(Job).where(Job.id == job_id, Job.state.in_(list(table)), *guards)
-    if claim is not None:
-        statement = statement.where(Job.generation == claim.generation)
-    target = case({str(before): str(after) for before, after in table.items()}, value=Job.state)
-    terminal = [before for before, after in table.items() if after in TERMINAL]
-    return session.execute(
-        statement.values(
-            state=target,
-            revision=Job.revision + 1,
-            finished_at=case((Job.state.in_(terminal), func.now()), else_=None) if terminal else None,
-            **values,
-        )
-        .returning(Job.state, Job.generation, Job.attempts, Job.max_attempts, Job.interruptions)
-        .execution_options(synchronize_session=False)
-    ).one_or_none()
 
 
 def claim(
@@ -270,27 +210,12 @@ def _end(
         outcome, facts = Outcome.CANCELLED, None
     elif state in TERMINAL:
         outbox.settle(session, claim.job_id)
-    _close_attempt(
+    close_attempt(
         session, claim.job_id, claim.generation, outcome, values.get("error_category"), values.get("error_code")
     )
     close_open_calls(session, claim.job_id, CallOutcome.UNKNOWN)
     note(session, claim.job_id, event, state, row.generation, attempt=claim.attempt, **(facts or {}))
     return state
-
-
-def _close_attempt(
-    session: Session,
-    job_id: uuid.UUID,
-    generation: int,
-    outcome: Outcome,
-    category: Category | None = None,
-    code: str | None = None,
-) -> None:
-    session.execute(
-        update(Attempt)
-        .where(Attempt.job_id == job_id, Attempt.generation == generation, Attempt.ended_at.is_(None))
-        .values(ended_at=func.now(), outcome=outcome, error_category=category, error_code=code)
-    )
 
 
 def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State | None:
@@ -325,7 +250,7 @@ def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> St
     if row is None:
         return None
     state = State(row.state)
-    _close_attempt(session, job_id, row.generation, Outcome.LOST, Category.CRASHED)
+    close_attempt(session, job_id, row.generation, Outcome.LOST, Category.CRASHED)
     close_open_calls(session, job_id, CallOutcome.UNKNOWN)
     note(session, job_id, Event.EXPIRE, state, row.generation, interruptions=row.interruptions)
     if state is not State.RETRY_WAIT:

@@ -66,13 +66,19 @@ def live_site(addresses: dict[str, str], database: Database, queue: DeliveryQueu
 
 
 @pytest.fixture
-def context(chromium: Browser, live_site: LiveSite) -> Iterator[BrowserContext]:
+def email() -> str:
+    """The address of the person at the browser."""
+    return f"{uuid.uuid4().hex[:8]}@example.org"
+
+
+@pytest.fixture
+def context(chromium: Browser, live_site: LiveSite, email: str) -> Iterator[BrowserContext]:
     """A browser window of its own, in which a new person has registered."""
     context = chromium.new_context(base_url=live_site.address)
     context.set_default_timeout(15_000)
     page = context.new_page()
     page.goto("/register")
-    page.get_by_label("E-mail").fill(f"{uuid.uuid4().hex[:8]}@example.org")
+    page.get_by_label("E-mail").fill(email)
     page.get_by_label("Password").first.fill(PASSWORD)
     page.locator("main form button").click()
     page.wait_for_url("**/")

@@ -108,6 +108,6 @@ def test_no_page_is_wider_than_the_window(
     page.get_by_role("button", name="Summarise").click()
     page.wait_for_url("**/jobs/*")
     expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
-    for address in (page.url, "/", "/account", "/jobs/nothing"):
+    for address in (page.url, f"{page.url}/delete", "/", "/account", "/jobs/nothing"):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address

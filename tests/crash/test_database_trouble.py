@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,8 +18,8 @@ from tasks.database import Database, is_out_of_reach
 from tasks.ledger import checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import Category
+from tasks.ledger.guarded import Claim
 from tasks.ledger.states import State
-from tasks.ledger.transitions import Claim
 from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
@@ -93,6 +94,22 @@ def test_a_paid_answer_is_saved_when_the_database_is_back(
             here.wait_for(after, State.SUCCEEDED)
             assert len(fake.requests) == 2
     database.close()
+
+
+@pytest.mark.crash
+def test_a_worker_that_is_stopped_while_the_database_is_away_ends_as_asked(
+    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
+    addresses: dict[str, str],
+    queue: DeliveryQueue,
+) -> None:
+    address, stop, _ = own_postgresql
+    ours = {**addresses, "DATABASE_URL": address}
+    house.migrate(ours)
+    with worker(ours, SHUTDOWN_GRACE_SECONDS=2) as running:
+        stop()
+        running.signal(signal.SIGTERM)
+        assert running.wait() == 0, running.log
+        assert "Traceback" not in running.log
 
 
 @pytest.mark.crash

@@ -63,7 +63,7 @@ def somebodys_job(database: Database, queue: DeliveryQueue, account_id: uuid.UUI
         job_id = house.submit(session, account_id).job_id
         lanes.stop(session, f"{house.QUEUE}:openai", category=Category.QUOTA, code="insufficient_quota")
     queue.send(job_id, 1, wait_seconds=0)
-    queue.has_forgotten()
+    queue.remember()
     return job_id
 
 

@@ -66,6 +66,16 @@ def test_a_redis_that_dies_and_comes_back_empty_costs_nothing(fragile_site: Open
 
 
 @pytest.mark.crash
+def test_a_worker_that_starts_before_redis_waits_for_it(fragile_site: Opened, own_redis: OwnRedis) -> None:
+    own_redis.stop()
+    with fragile_site({"mode": "ok"}) as here:
+        job = here.submit()
+        here.worker.wait_for_log("queue.unreachable")
+        own_redis.start()
+        here.wait_for(job, State.SUCCEEDED)
+
+
+@pytest.mark.crash
 def test_a_full_redis_delays_the_start_and_loses_nothing(fragile_site: Opened, own_redis: OwnRedis) -> None:
     with fragile_site({"mode": "ok"}) as here, Redis.from_url(own_redis.address) as redis:
         redis.config_set("maxmemory", "1")
@@ -134,7 +144,7 @@ def test_a_message_of_another_version_is_left_and_its_job_stays_owed(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID, site: Opened
 ) -> None:
     with site({"mode": "ok"}) as here:
-        queue.has_forgotten()
+        queue.remember()
         job = here.submit()
         forge(queue, v=2, job=job.hex, delivery=1, priority="high")
         here.worker.wait_for_log("delivery.of_another_version")

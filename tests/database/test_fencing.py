@@ -7,11 +7,11 @@ import uuid
 import pytest
 
 from tasks.database import Database
-from tasks.ledger import calls, checkpoints, queries, transitions
+from tasks.ledger import calls, checkpoints, guarded, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import Category, ClaimLost
+from tasks.ledger.guarded import RELEASED_FIELDS, Claim
 from tasks.ledger.states import Event, Outcome, State
-from tasks.ledger.transitions import RELEASED_FIELDS, Claim
 from tests.support import house
 
 
@@ -53,7 +53,7 @@ def test_control_with_the_state_as_its_only_guard_the_late_write_lands(
 ) -> None:
     stale, _ = stale_and_current
     with database.transaction() as session:
-        moved = transitions.move(session, Event.SUCCEED, stale.job_id, claim=None, **RELEASED_FIELDS)
+        moved = guarded.move(session, Event.SUCCEED, stale.job_id, claim=None, **RELEASED_FIELDS)
         assert moved is not None
         assert moved.state == State.SUCCEEDED
 

@@ -11,10 +11,10 @@ from sqlalchemy import select, text
 from tasks.database import Database
 from tasks.ledger import calls, lanes, queries, transitions
 from tasks.ledger.errors import Category
+from tasks.ledger.guarded import Refused
 from tasks.ledger.lanes import Closed, Full
 from tasks.ledger.models import Delivery, Lane
 from tasks.ledger.states import LaneState, State
-from tasks.ledger.transitions import Refused
 from tests.support import house
 
 

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from tasks.database import Database
 from tasks.ledger import queries, transitions
 from tasks.ledger.errors import Category, ClaimLost
+from tasks.ledger.guarded import Claim, Refused
 from tasks.ledger.models import Attempt, Delivery
 from tasks.ledger.states import TRANSITIONS, Event, Outcome, State
-from tasks.ledger.transitions import Claim, Refused
 from tests.support import house
 
 

@@ -21,10 +21,10 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import transitions
 from tasks.ledger.calls import NewCall
+from tasks.ledger.guarded import Claim
 from tasks.ledger.models import Base
 from tasks.ledger.recording import Intent, NewDocument, Recorded, Terms, record
 from tasks.ledger.states import State
-from tasks.ledger.transitions import Claim
 from tasks.settings import Settings
 from webapp.models import Account, Role
 

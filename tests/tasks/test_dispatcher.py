@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from rq.job import JobStatus
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.dispatcher import Dispatcher
-from tasks.ledger import outbox, queries, transitions
+from tasks.dispatcher import POSTPONE_SECONDS, Dispatcher
+from tasks.ledger import guarded, lanes, outbox, queries, transitions
 from tasks.ledger.errors import Category
 from tasks.queue import DELIVER, DeliveryQueue, QueueUnreachable, connect, message_id
 from tasks.settings import Settings
@@ -19,7 +23,7 @@ from tests.support import house
 
 @pytest.fixture
 def dispatcher(database: Database, queue: DeliveryQueue) -> Dispatcher:
-    queue.has_forgotten()  # so that a fresh Redis is no news
+    queue.remember()  # so that a fresh Redis is no news
     return Dispatcher(database.transaction, queue)
 
 
@@ -183,3 +187,41 @@ def test_control_without_unique_ids_the_same_number_is_two_messages(
     for _ in range(2):
         queue.rq.enqueue(DELIVER, kwargs={"v": 1, "job": job_id.hex, "delivery": 1}, job_id=message_id(job_id, 1))
     assert queue.depth() == 2
+
+
+def test_a_message_that_arrived_and_had_to_wait_for_the_lane_does_not_count_as_lost(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        job_id = house.submit(session, account_id).job_id
+        lanes.cool(session, "lane", seconds=30, category=Category.RATE_LIMITED, code=None)
+    for _ in range(3):
+        assert dispatcher.step(job_id) == 1
+        with database.transaction() as session:
+            claim = transitions.claim(session, job_id, worker="w", lane="lane", lease_seconds=9, reservation_seconds=60)
+            assert claim == guarded.Refused("lane")
+        with database.transaction() as session:
+            house.let_the_wait_be_over(session, job_id)
+    with database.transaction() as session:
+        lanes.resume(session, "lane", by="test", spread_seconds=0)
+    dispatcher.step(job_id)
+    with database.transaction() as session:
+        assert outbox.seconds_until_next_due(session, house.QUEUE) <= POSTPONE_SECONDS  # type: ignore[operator]
+
+
+def test_a_forgetting_that_was_noticed_while_the_database_was_away_is_not_forgotten(
+    database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
+) -> None:
+    job_id = submit(database, account_id)
+    dispatcher.step()
+    with database.transaction() as session:
+        session.execute(text("UPDATE deliveries SET due_at = now() + interval '80 seconds'"))
+    queue.connection.flushdb()
+
+    @contextmanager
+    def away() -> Iterator[Session]:
+        raise OperationalError("", None, Exception("away"))
+        yield
+
+    assert not Dispatcher(away, queue).dispatch_now(job_id)
+    assert dispatcher.step() == 1

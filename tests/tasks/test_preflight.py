@@ -23,7 +23,7 @@ def failing(settings: Settings) -> list[str]:
 
 def a_worker(database: Database) -> None:
     with database.transaction() as session:
-        liveness.show_life(session, "somebody", slots=4)
+        liveness.show_life(session, "somebody", queue=house.QUEUE, slots=4)
 
 
 def test_all_is_well_on_a_host_that_can_keep_the_promise(

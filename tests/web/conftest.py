@@ -15,9 +15,9 @@ from werkzeug.datastructures import FileStorage, MultiDict
 from werkzeug.test import TestResponse, encode_multipart
 
 from tasks.database import Database
-from tasks.ledger import checkpoints, transitions
+from tasks.ledger import checkpoints, outbox, transitions
 from tasks.ledger.checkpoints import SavedStep
-from tasks.ledger.transitions import Claim
+from tasks.ledger.guarded import Claim
 from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
@@ -84,6 +84,13 @@ def proof_in(page: str) -> str:
     return found[1]
 
 
+def poll_address(page: str) -> str:
+    """What the page asks for, again and again."""
+    found = re.search(r'hx-get="([^"]+)"', page)
+    assert found, page
+    return found[1].replace("&amp;", "&")
+
+
 def job_id_in(response: TestResponse) -> uuid.UUID:
     """The job that a redirect leads to."""
     assert response.status_code == 303, response.text
@@ -142,9 +149,12 @@ class Bench:
         self.count = 0
 
     def job(self, **intent: Any) -> uuid.UUID:
+        """A job whose message was handed to the queue, as the web does after recording it."""
         self.count += 1
         with self.database.transaction() as session:
-            return house.submit(session, self.owner, house.TEXT + b" %d" % self.count, **intent).job_id
+            job_id = house.submit(session, self.owner, house.TEXT + b" %d" % self.count, **intent).job_id
+            outbox.note_dispatched(session, job_id, 1)
+            return job_id
 
     def claim(self, job_id: uuid.UUID) -> Claim:
         with self.database.transaction() as session:
@@ -170,8 +180,8 @@ class Bench:
             transitions.succeed(session, claim, text=text, facts={**facts, **({"cut_off": True} if cut_off else {})})
         return job_id
 
-    def failed(self, category: Any, code: str | None = None) -> uuid.UUID:
-        job_id = self.job()
+    def failed(self, category: Any, code: str | None = None, **intent: Any) -> uuid.UUID:
+        job_id = self.job(**intent)
         claim = self.claim(job_id)
         with self.database.transaction() as session:
             transitions.fail(session, claim, category=category, code=code)

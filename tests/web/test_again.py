@@ -10,11 +10,12 @@ from flask import Flask
 from sqlalchemy import func, select
 
 from tasks.database import Database
-from tasks.ledger import transitions
+from tasks.ledger import forgetting, transitions
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Delivery, Document, Job, JobEvent
 from tasks.ledger.states import Event, State
 from tests.web.conftest import Bench, Person, job_id_in, rows
+from webapp import submitting
 
 HX = {"HX-Request": "true"}
 
@@ -151,6 +152,42 @@ def test_a_fresh_summary_without_its_key_is_refused(
 def test_a_fresh_summary_of_an_unfinished_job_is_refused(ada: Person, bench: Bench, database: Database) -> None:
     answer = ada.post(f"/jobs/{bench.job()}/again", {"mode": "fresh", "fresh_run_key": "k"})
     assert answer.status_code == 409 and jobs(database) == 1
+
+
+@pytest.mark.parametrize(
+    "gone", [{"workflow": "translation"}, {"options": {"length": "epic"}}, {"options": {"tone": "merry"}}]
+)
+def test_what_is_not_made_any_more_is_said_and_not_offered(
+    ada: Person, bench: Bench, database: Database, gone: dict[str, object]
+) -> None:
+    saved, failed, cancelled = bench.succeeded(**gone), bench.failed(Category.OVERLOADED, **gone), bench.job(**gone)
+    ada.post(f"/jobs/{cancelled}/cancel")
+    asked = {
+        saved: {"mode": "fresh", "fresh_run_key": "k"},
+        failed: {"mode": "again"},
+        cancelled: {"mode": "after-all"},
+    }
+    for job_id, fields in asked.items():
+        assert 'name="mode"' not in ada.get(f"/jobs/{job_id}").text
+        answer = ada.post(f"/jobs/{job_id}/again", fields)
+        assert answer.status_code == 409 and "are not made any more" in answer.text
+    assert "are not made any more" not in ada.get("/").text and jobs(database) == 3
+
+
+def test_a_document_that_is_deleted_while_it_is_wished_again_is_simply_gone(
+    ada: Person, bench: Bench, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = bench.succeeded()
+    real = submitting.record_for_document
+
+    def too_late(session, intent, document_id, terms):
+        with database.transaction() as other:
+            forgetting.forget_document(other, document_id, ada.id)
+        return real(session, intent, document_id, terms)
+
+    monkeypatch.setattr(submitting, "record_for_document", too_late)
+    answer = ada.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": "k"})
+    assert answer.status_code == 404 and jobs(database) == 0
 
 
 def test_a_deleted_document_cannot_be_summarised_again(ada: Person, bench: Bench, database: Database) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import func, select, update
 from werkzeug.test import TestResponse
 
 from tasks.database import Database
+from tasks.ledger import lanes, transitions
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Document, Job
 from tests.web.conftest import Bench, Person, rows
@@ -217,7 +218,7 @@ def test_a_wrong_method_is_405_and_says_which_are_right(program: Program) -> Non
 
 def test_a_foreign_job_is_like_a_missing_or_malformed_one(program: Program, stranger: Program, bench: Bench) -> None:
     job_id = bench.succeeded("Secret.")
-    for method, tail in (("GET", ""), ("GET", "/result"), ("POST", "/cancel")):
+    for method, tail in (("GET", ""), ("GET", "/result"), ("POST", "/cancel"), ("DELETE", "")):
         bodies = {stranger.ask(method, f"/jobs/{found}{tail}").data for found in (job_id, uuid.uuid4(), "not-an-id")}
         assert len(bodies) == 1
         assert_problem(stranger.ask(method, f"/jobs/{job_id}{tail}"), 404)
@@ -250,6 +251,26 @@ def test_a_failure_has_a_category_and_words(program: Program, bench: Bench) -> N
     waiting = program.ask("GET", f"/jobs/{bench.waiting(Category.RATE_LIMITED)}").json
     assert waiting["error"]["category"] == "rate_limited" and waiting["next_attempt_at"]
     assert program.ask("GET", f"/jobs/{bench.succeeded()}").json["error"] is None
+
+
+def test_a_wait_behind_a_closed_lane_is_told(program: Program, bench: Bench, database: Database) -> None:
+    stopped, free = bench.job(), bench.job()
+    assert program.ask("GET", f"/jobs/{stopped}").json["waiting_for"] is None
+    with database.transaction() as session:
+        lanes.stop(session, "local", category=Category.QUOTA, code="insufficient_quota")
+    with database.transaction() as session:
+        transitions.claim(session, stopped, worker="w", lane="local", lease_seconds=9, reservation_seconds=9)
+    job = program.ask("GET", f"/jobs/{stopped}").json
+    assert job["waiting_for"] == {"category": "quota", "until": job["deadline_at"]}
+    listed = {job["id"]: job for job in program.ask("GET", "/jobs").json["jobs"]}
+    assert listed[str(stopped)] == job and listed[str(free)]["waiting_for"] is None
+    cancelled = program.ask("POST", f"/jobs/{stopped}/cancel").json
+    assert cancelled["waiting_for"] is None
+
+
+def test_a_failure_of_the_site_does_not_blame_the_document(program: Program, bench: Bench) -> None:
+    error = program.ask("GET", f"/jobs/{bench.failed(Category.QUOTA)}").json["error"]
+    assert error["message"].startswith("The service could not make this summary. Nothing is wrong with your file.")
 
 
 def test_cancelling_by_program(program: Program, bench: Bench) -> None:

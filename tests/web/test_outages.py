@@ -7,14 +7,30 @@ from collections.abc import Callable
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text, update
 
 from tasks.database import Database
-from tasks.ledger import liveness
+from tasks.ledger import lanes, liveness, transitions
+from tasks.ledger.errors import Category
 from tasks.ledger.models import Delivery, Job
 from tasks.queue import DeliveryQueue
-from tests.web.conftest import Bench, Browser, Person, job_id_in, rows
+from tests.support import house
+from tests.web.conftest import Bench, Browser, Person, job_id_in, poll_address, rows
 from webapp.embedded import free_port
+from webapp.parts import parts
+
+HX = {"HX-Request": "true"}
+AWAY = (
+    "Accepted. The queue cannot be reached right now. "
+    "Your document is kept, and the work starts by itself when the queue is back."
+)
+
+
+def age(database: Database, *, seconds: int) -> None:
+    """Let the deliveries have been owed for so long."""
+    with database.transaction() as session:
+        ago = func.now() - func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+        session.execute(update(Delivery).values(not_before=ago, due_at=ago))
 
 
 @pytest.fixture
@@ -40,6 +56,66 @@ def test_a_job_is_accepted_without_redis_and_owed(
     assert rows(database, select(Job.state)) == [("queued",)]
     assert rows(database, select(Delivery.job_id, Delivery.dispatched_at)) == [(job_id, None)]
     assert person.get(f"/jobs/{job_id}").status_code == 200
+
+
+def test_while_the_queue_is_away_the_page_says_so_and_takes_it_back(
+    without_redis: Flask, app: Flask, ada: Person, database: Database, bench: Bench
+) -> None:
+    person = Person(without_redis, ada.id)
+    job_id = job_id_in(person.paste("once"))
+    revision = rows(database, select(Job.revision))
+    address = poll_address(person.get(f"/jobs/{job_id}").text)
+    age(database, seconds=3)
+    told = person.get(address, headers=HX)
+    assert told.status_code == 200 and told.text.count(AWAY) == 1
+    address = poll_address(told.text)
+    assert person.get(address, headers=HX).status_code == 204
+
+    with database.transaction() as session:
+        liveness.show_life(session, "w", queue=house.QUEUE, slots=1)
+    age(database, seconds=100)
+    late = ada.get(address, headers=HX)
+    assert late.text.count(AWAY) == 1 and late.text.count("Your document is kept") == 1
+    address = poll_address(late.text)
+    with app.app_context():
+        assert parts().dispatcher.dispatch_now(job_id)
+    back = ada.get(address, headers=HX)
+    assert back.status_code == 200 and AWAY not in back.text and "Waiting longer than usual" in back.text
+    assert rows(database, select(Job.revision)) == revision
+
+
+def test_a_young_job_a_claimed_one_and_one_behind_a_lane_do_not_blame_the_queue(
+    ada: Person, database: Database, bench: Bench
+) -> None:
+    young, running, behind, handed_over = (bench.job() for _ in range(4))
+    bench.claim(running)
+    with database.transaction() as session:
+        lanes.stop(session, "local", category=Category.QUOTA, code=None)
+    with database.transaction() as session:
+        transitions.claim(session, behind, worker="w", lane="local", lease_seconds=9, reservation_seconds=9)
+    with database.transaction() as session:
+        not_handed_over = update(Delivery).where(Delivery.job_id.in_([young, behind]))
+        session.execute(not_handed_over.values(dispatched_at=None))
+        session.execute(update(Delivery).where(Delivery.job_id == young).values(not_before=func.now()))
+        hour_ago = func.now() - func.make_interval(0, 0, 0, 0, 1)
+        session.execute(update(Delivery).where(Delivery.job_id == handed_over).values(not_before=hour_ago))
+    for job_id in (young, running, behind, handed_over):
+        assert AWAY not in ada.get(f"/jobs/{job_id}").text
+
+
+def test_a_job_that_a_stopping_worker_put_back_does_not_blame_the_queue_while_no_worker_is_there(
+    ada: Person, database: Database, bench: Bench
+) -> None:
+    job_id = bench.job()
+    claim = bench.claim(job_id)
+    with database.transaction() as session:
+        transitions.release(session, claim, reason="shutdown", interrupted=True)
+    age(database, seconds=3)
+    page = ada.get(f"/jobs/{job_id}").text
+    assert AWAY not in page and "Waiting for a free worker to go on with it." in page
+    with database.transaction() as session:
+        liveness.show_life(session, "w", queue=house.QUEUE, slots=1)
+    assert AWAY in ada.get(f"/jobs/{job_id}").text
 
 
 def test_sign_in_works_without_redis_and_is_still_limited(without_redis: Flask) -> None:
@@ -76,7 +152,7 @@ def test_readyz_names_what_is_missing(
 
     assert missing(app) == (503, ["worker"])
     with database.transaction() as session:
-        liveness.show_life(session, "w", slots=1)
+        liveness.show_life(session, "w", queue=house.QUEUE, slots=1)
     assert missing(app) == (200, [])
     assert missing(without_database) == (503, ["database"])
     assert missing(without_redis) == (503, ["redis"])

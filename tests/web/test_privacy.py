@@ -135,7 +135,14 @@ def test_nothing_climbs_out_of_the_static_files(browser: Browser) -> None:
 
 def test_pages_carry_no_inline_script_or_style(app: Flask, ada: Person, bench: Bench) -> None:
     job_id = bench.succeeded()
-    for path in ("/", f"/jobs/{job_id}", "/account", "/nothing", f"/jobs/{bench.waiting(Category.TIMEOUT)}"):
+    for path in (
+        "/",
+        f"/jobs/{job_id}",
+        f"/jobs/{job_id}/delete",
+        "/account",
+        "/nothing",
+        f"/jobs/{bench.waiting(Category.TIMEOUT)}",
+    ):
         page = ada.get(path).text
         assert not re.search(r"<script(?! src=)|<style|\sstyle=|\son\w+=", page), path
         assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page), "everything comes from this host"

@@ -13,15 +13,11 @@ from tasks.ledger.calls import NewCall
 from tasks.ledger.errors import Category
 from tasks.ledger.states import State
 from tasks.retry_policy import TRANSIENT
-from tests.web.conftest import Bench, Browser, Person
+from tests.support import house
+from tests.web.conftest import Bench, Browser, Person, poll_address
 from webapp import wording
 
 HX = {"HX-Request": "true"}
-
-
-def poll_address(page: str) -> str | None:
-    found = re.search(r'hx-get="([^"]+)"', page)
-    return found[1].replace("&amp;", "&") if found else None
 
 
 def interval(page: str) -> int:
@@ -30,8 +26,12 @@ def interval(page: str) -> int:
     return int(found[1])
 
 
-def sentence(page: str) -> str:
-    return re.sub(r"<[^>]+>", "", page.partition('<p class="say">')[2].partition("</p>")[0])
+def sentence(page: str, kind: str = "say") -> str:
+    return re.sub(r"<[^>]+>", "", page.partition(f'<p class="{kind}">')[2].partition("</p>")[0])
+
+
+def more(page: str) -> str:
+    return sentence(page, "say-more")
 
 
 def test_an_unchanged_job_is_answered_without_a_word(ada: Person, bench: Bench) -> None:
@@ -129,7 +129,7 @@ def test_waiting_longer_than_usual_is_said(ada: Person, bench: Bench, database: 
     job_id = bench.job()
     address = poll_address(ada.get(f"/jobs/{job_id}").text)
     with database.transaction() as session:
-        liveness.show_life(session, "w", slots=1)
+        liveness.show_life(session, "w", queue=house.QUEUE, slots=1)
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '100 seconds'"))
     answer = ada.get(address, headers=HX)
     assert answer.status_code == 200, "the row is as it was, but the page has something new to say"
@@ -153,8 +153,30 @@ def test_a_stopped_lane_is_said(ada: Person, bench: Bench, database: Database, w
         transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=9, reservation_seconds=9)
     answer = ada.get(address, headers=HX)
     assert answer.status_code == 200
-    said = sentence(answer.text)
-    assert said.startswith("The budget of this site at the AI service is used up.") and "operator" in said
+    assert sentence(answer.text) == "The service cannot make summaries now. Nothing is wrong with your file."
+    waits = "The next try waits" if waiting else "Your document waits"
+    assert re.fullmatch(
+        rf"The budget of this site at the AI service was used up\. {waits} until the operator has put that right, "
+        r"at the longest until \d\d:\d\d UTC; then this page says that it has stopped\. Waiting uses up no attempt\.",
+        more(answer.text),
+    )
+    assert ada.get(poll_address(answer.text), headers=HX).status_code == 204
+
+
+@pytest.mark.parametrize("category", [Category.QUOTA, Category.AUTH, Category.PERMISSION])
+def test_a_job_that_failed_by_the_sites_own_trouble_does_not_blame_the_document(
+    ada: Person, bench: Bench, category: Category
+) -> None:
+    page = ada.get(f"/jobs/{bench.failed(category)}").text
+    assert sentence(page) == "The service could not make this summary. Nothing is wrong with your file."
+    assert more(page).startswith(wording.failure_of(category, None).what)
+    assert "The operator of this site can put that right and start this summary again." in more(page)
+    assert "Hand in another document" not in page
+
+
+def test_pasted_text_is_not_called_a_file() -> None:
+    words = wording.lane_words("quota", None, stopped=True, filename=None)
+    assert words.what == "The service cannot make summaries now. Nothing is wrong with your text."
 
 
 def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: Bench, database: Database) -> None:
@@ -239,8 +261,8 @@ def test_a_poll_asks_the_database_little(app: Flask, ada: Person, bench: Bench) 
 @pytest.mark.parametrize("category", list(Category))
 def test_every_cause_has_words(category: Category, ada: Person, bench: Bench) -> None:
     page = ada.get(f"/jobs/{bench.failed(category, 'a_code_nobody_knows')}").text
-    failure = wording.failure_of(category, None)
-    assert sentence(page) == failure.what
+    failure = wording.ending_of(category, None, "harbour.txt")
+    assert sentence(page) == failure.what and more(page) == failure.so
     offered = 'value="again"' in page
     assert offered is (category in TRANSIENT | {Category.UNCERTAIN, Category.DEADLINE})
 

@@ -44,6 +44,7 @@ def upgrade() -> None:
     op.create_table(
         "workers",
         sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("queue", sa.Text(), nullable=False),
         sa.Column("slots", sa.Integer(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("seen_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
