@@ -11,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 
 from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 from rq import Queue
+from rq.defaults import RQ_KEY_PREFIX
 from rq.exceptions import DuplicateJobError
 from rq.job import Job
 from rq.registry import ScheduledJobRegistry
 from rq.scheduler import RQScheduler
+from rq.worker_registration import get_keys
 
 from tasks.settings import Settings
 
@@ -114,9 +116,51 @@ class DeliveryQueue:
         """Raises QueueUnreachable when Redis does not answer."""
         self.connection.ping()
 
+    def server(self) -> tuple[str, str]:
+        """The server's version, and what it does when its memory is full ("unknown" where it will not say)."""
+        version = str(self.connection.info("server")["redis_version"])
+        try:
+            policy = self.connection.config_get("maxmemory-policy").get("maxmemory-policy", "unknown")
+        except ResponseError:  # hosts forbid CONFIG
+            policy = self.connection.info("memory").get("maxmemory_policy", "unknown")
+        return version, str(policy)
+
     def depth(self) -> int:
         """How many messages wait for a slot."""
         return self.rq.count
+
+    def forget_everything(self, jobs: Iterable[uuid.UUID]) -> None:
+        """Delete every key of this queue and of the messages to these jobs, and no other: as if Redis had lost them.
+
+        For drills, on a queue of their own. A worker that still runs writes some of its keys anew.
+        """
+        ours = {job_id.hex for job_id in jobs}
+        workers = get_keys(queue=self.rq)
+        doomed = {self._epoch_key}
+        scheduler = self.connection.get(RQScheduler.get_locking_key(self.name))
+        if isinstance(scheduler, bytes):
+            doomed.add(f"{RQ_KEY_PREFIX}:scheduler:{scheduler.decode()}")
+        for found in self.connection.scan_iter(match=f"{RQ_KEY_PREFIX}:*", count=1000):
+            key = found.decode()
+            parts = key.split(":")
+            if self.name in parts or any(part.partition("-")[0] in ours for part in parts):
+                doomed.add(key)
+                if parts[-2] == "job":
+                    workers |= self._worker_of(key)
+            elif parts[-2] in ("worker", "scheduler") and self.connection.hget(key, "queues") == self.name.encode():
+                doomed.add(key)
+        doomed |= {*workers, *(f"{worker}:executions" for worker in workers)}
+        with self.connection.pipeline() as pipeline:
+            pipeline.srem(f"{RQ_KEY_PREFIX}:queues", self.rq.key)
+            for worker in workers:
+                pipeline.srem(f"{RQ_KEY_PREFIX}:workers", worker)
+            pipeline.delete(*doomed)
+            pipeline.execute()
+
+    def _worker_of(self, message_key: str) -> set[str]:
+        """The key of the worker that a message was given to. A worker outlives its entry in the lists of workers."""
+        name = self.connection.hget(message_key, "worker_name")
+        return {f"{RQ_KEY_PREFIX}:worker:{name.decode()}"} if isinstance(name, bytes) and name else set()
 
     def scheduler(self) -> ScheduledDeliveries:
         """RQ's scheduler for this queue, to be run step by step."""

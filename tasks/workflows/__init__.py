@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tasks.workflows.base import Choice, OptionsWrong, Workflow
+from tasks.workflows.base import Choice, Finished, OptionsWrong, Step, Todo, Workflow
 from tasks.workflows.summary import Summary
 
 WORKFLOWS: Mapping[str, Workflow] = MappingProxyType({workflow.name: workflow for workflow in (Summary(),)})
 
-__all__ = ["WORKFLOWS", "Choice", "OptionsWrong", "Workflow"]
+__all__ = ["WORKFLOWS", "Choice", "Finished", "OptionsWrong", "Step", "Todo", "Workflow"]

@@ -1,10 +1,10 @@
-"""What every workflow says about itself."""
+"""What every workflow says about itself, and how it tells what to do next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from tasks.provider import Prompt
 
@@ -30,15 +30,44 @@ class OptionsWrong(Exception):
         self.option = option
 
 
+@dataclass(frozen=True)
+class Step:
+    """One request to the provider. Its answer is kept under `name`, which is the same in every attempt at the job."""
+
+    name: str
+    prompt: Prompt
+
+
+@dataclass(frozen=True)
+class Todo:
+    """Steps that can be made now, in any order; and how many of the job's parts are done, of how many."""
+
+    steps: Sequence[Step]
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result, in Markdown, and measured facts about it that the page may show."""
+
+    text: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Workflow(Protocol):
     """A kind of work on a document. `version` is part of a job's identity: raise it whenever the outcome changes."""
 
     name: str
     version: int
+    title: str
     choices: Sequence[Choice]
 
-    def prompt(self, text: str, options: Mapping[str, str]) -> Prompt:
-        """The one request that does the work."""
+    def next(self, text: str, options: Mapping[str, str], saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+        """What to do after the steps in `saved`, by name and answer. Pure: the same answers lead to the same steps.
+
+        `call_chars` is how many characters of a document one request may hold.
+        """
         ...
 
 
