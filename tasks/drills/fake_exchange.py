@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from tests.support.fake_answers import Reply, reply_for
+from tasks.drills.fake_answers import Reply, reply_for
 
 if TYPE_CHECKING:
-    from tests.support.fake_provider import FakeProvider
+    from tasks.drills.fake_provider import FakeProvider
 
 Step = dict[str, Any]
 
