@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tasks.intake import clean
 from tasks.provider import Prompt
 
 
@@ -19,8 +20,24 @@ class Choice:
     default: str
 
 
+@dataclass(frozen=True)
+class Lines:
+    """An option that a person types: at least one and at most `most` lines, each of at most `longest` characters."""
+
+    name: str
+    label: str
+    hint: str
+    most: int
+    longest: int
+
+
+Option = Choice | Lines
+Options = Mapping[str, Any]
+"""The options of a job by name: a word for a Choice, a list of lines for Lines."""
+
+
 class OptionsWrong(Exception):
-    """An option that the workflow does not have, or a word that the option does not allow.
+    """An option that the workflow does not have, or a value that the option does not allow.
 
     `option` is the name of one of ours, or None when the name itself is unknown.
     """
@@ -56,14 +73,20 @@ class Finished:
 
 
 class Workflow(Protocol):
-    """A kind of work on a document. `version` is part of a job's identity: raise it whenever the outcome changes."""
+    """A kind of work on a document. `version` is part of a job's identity: raise it whenever the outcome changes.
+
+    `title` is what a person picks, `hint` one sentence about it. `needs_ai` False: the extract made without an AI
+    service will do too.
+    """
 
     name: str
     version: int
     title: str
-    choices: Sequence[Choice]
+    hint: str
+    needs_ai: bool
+    choices: Sequence[Option]
 
-    def next(self, text: str, options: Mapping[str, str], saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
         """What to do after the steps in `saved`, by name and answer. Pure: the same answers lead to the same steps.
 
         `call_chars` is how many characters of a document one request may hold.
@@ -71,15 +94,24 @@ class Workflow(Protocol):
         ...
 
 
-def check_options(workflow: Workflow, given: Mapping[str, object]) -> dict[str, str]:
+def check_options(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any]:
     """The options of a job: what was given, where allowed, and the defaults for the rest. Raises OptionsWrong."""
-    names = {choice.name for choice in workflow.choices}
-    if set(given) - names:
+    if set(given) - {option.name for option in workflow.choices}:
         raise OptionsWrong(None)
-    options = {}
-    for choice in workflow.choices:
-        word = given.get(choice.name, choice.default)
-        if not isinstance(word, str) or word not in choice.words:
-            raise OptionsWrong(choice.name)
-        options[choice.name] = word
-    return options
+    return {option.name: _checked(option, given.get(option.name)) for option in workflow.choices}
+
+
+def _checked(option: Option, value: object) -> str | list[str]:
+    if isinstance(option, Choice):
+        word = option.default if value is None else value
+        if not isinstance(word, str) or word not in option.words:
+            raise OptionsWrong(option.name)
+        return word
+    lines = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise OptionsWrong(option.name)
+    lines = [clean(line).strip() for line in lines]
+    lines = [line for line in lines if line]
+    if not 1 <= len(lines) <= option.most or any(len(line) > option.longest for line in lines):
+        raise OptionsWrong(option.name)
+    return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tasks.provider import Prompt
-from tasks.workflows.base import Choice, Finished, Step, Todo
+from tasks.workflows.base import Choice, Finished, Option, Options, Step, Todo
 from tasks.workflows.parts import cut, fold, over_parts
 
 LENGTHS = {"short": "at most 60 words", "medium": "about 150 words", "long": "about 400 words"}
@@ -13,6 +13,7 @@ FORMS = {
     "prose": "Write plain paragraphs, without headings or lists.",
     "bullets": "Write a Markdown list with one point a line, most important first.",
 }
+LANGUAGES = {"document": "As the document", "en": "English", "de": "German", "fr": "French", "es": "Spanish"}
 RULES = (
     "State only what the document says. Keep names, numbers and dates exact. "
     "Do not add links, images, or remarks about the document or about yourself."
@@ -25,12 +26,15 @@ class Summary:
     name = "summary"
     version = 1
     title = "Summary"
-    choices: Sequence[Choice] = (
+    hint = "The document in fewer words."
+    needs_ai = False
+    choices: Sequence[Option] = (
         Choice("length", "Length", {"short": "Short", "medium": "Medium", "long": "Long"}, "medium"),
         Choice("form", "Form", {"prose": "Prose", "bullets": "Bullets"}, "prose"),
+        Choice("language", "Language", LANGUAGES, "document"),
     )
 
-    def next(self, text: str, options: Mapping[str, str], saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
         """One request where the text fits into one; else one a part, and then their answers folded into one."""
         parts = cut(text, call_chars)
         if len(parts) == 1:
@@ -43,20 +47,28 @@ class Summary:
         folded = fold(answers, saved, call_chars, lambda group: self._fold(group, options), total=len(parts))
         return folded if isinstance(folded, Todo) else Finished(folded, {"parts": len(parts)})
 
-    def _whole(self, text: str, options: Mapping[str, str]) -> Prompt:
-        wanted = f"Summarise the document in {LENGTHS[options['length']]}, in the language of the document."
+    def _whole(self, text: str, options: Options) -> Prompt:
+        wanted = f"Summarise the document in {LENGTHS[options['length']]}, {_in_language(options)}."
         return Prompt(f"{wanted} {FORMS[options['form']]} {RULES}", text, dict(options))
 
-    def _part(self, part: str, number: int, of: int, options: Mapping[str, str]) -> Prompt:
+    def _part(self, part: str, number: int, of: int, options: Options) -> Prompt:
         wanted = (
             f"This is part {number} of {of} of a longer document. Summarise this part in about 150 words, "
-            "in the language of the document, so that a summary of the whole can be made of the parts' summaries."
+            f"{_in_language(options)}, so that a summary of the whole can be made of the parts' summaries."
         )
         return Prompt(f"{wanted} {RULES}", part, {**options, "length": "medium", "form": "prose"})
 
-    def _fold(self, group: str, options: Mapping[str, str]) -> Prompt:
+    def _fold(self, group: str, options: Options) -> Prompt:
         wanted = (
             "The document below holds summaries of the consecutive parts of one longer document. "
-            f"Make one summary of them all, in {LENGTHS[options['length']]}, in their language, as if of one text."
+            f"Make one summary of them all, in {LENGTHS[options['length']]}, {_in_language(options)}."
         )
         return Prompt(f"{wanted} {FORMS[options['form']]} {RULES}", group, dict(options))
+
+
+def _in_language(options: Options) -> str:
+    language = options.get("language", "document")
+    return "in the language of the document" if language == "document" else f"in {LANGUAGES[language]}"
+
+
+WORKFLOW = Summary()
