@@ -12,8 +12,8 @@ from tasks.workflows.parts import cut, over_parts
 ASK = (
     "Answer the questions below from the document alone. For each question write a line with its number and a full "
     "stop, then the answer in one to three sentences in the language of the question, then on a new line the passage "
-    "of the document the answer rests on, copied word for word, as a Markdown quote that begins with >. If the document does "
-    "not answer a question, write only NOT ANSWERED under its number.\n"
+    "of the document the answer rests on, copied word for word, as a Markdown quote that begins with >. "
+    "If the document does not answer a question, write only NOT ANSWERED under its number.\n"
 )
 NUMBER = re.compile(r"^\s*(?:#+\s*)?(?:\*\*)?(\d)\s*[.):]\s*(?:\*\*)?", re.MULTILINE)
 NOT_ANSWERED = "The document does not answer this."
