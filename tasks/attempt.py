@@ -19,13 +19,14 @@ from tasks.database import Database, is_out_of_reach
 from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim, Stopped, StopReason
 from tasks.intake import IntakePool, Limits, ReadAbandoned
-from tasks.ledger import calls, checkpoints, lanes, queries, transitions
+from tasks.ledger import calls, checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
 from tasks.provider.loop import ProviderLoop
-from tasks.recorded_call import LaneClosed, RecordedCall
+from tasks.recorded_call import LaneClosed
 from tasks.settings import Settings
+from tasks.steps import OutOfTime, Steps
 from tasks.workflows import WORKFLOWS
 
 log = structlog.get_logger()
@@ -74,6 +75,8 @@ class Attempt:
             return self._hand_back(stopped.reason)
         except LaneClosed as closed:
             return self._wait_for_lane(closed)
+        except OutOfTime:
+            return self._go_on_later()
         except JobError as error:
             return self._end(error)
         except AttemptTimedOut:
@@ -94,12 +97,14 @@ class Attempt:
         )
         if job is None:
             raise ClaimLost
-        text = saved["read"] if "read" in saved else self._read()
-        answer = saved["summarise"] if "summarise" in saved else self._ask(job, text)
+        read = saved.pop("read", None) or self._read()
+        steps = Steps(self.held, self.tools.provider, self.tools.settings, self._persist, saved)
+        finished = steps.work_off(WORKFLOWS[job.workflow], read.text, job.options)
+        facts = {**steps.facts, **finished.facts}
         self.held.check()
 
         def save(session: Session) -> State:
-            state = transitions.succeed(session, self.claim, text=answer.text, facts=answer.facts)
+            state = transitions.succeed(session, self.claim, text=finished.text, facts=facts)
             reached("worker.before_commit")
             return state
 
@@ -129,30 +134,18 @@ class Attempt:
         reached("worker.read_saved")
         return read
 
-    def _ask(self, job: queries.JobView, read: SavedStep) -> SavedStep:
-        call = RecordedCall(self.held, self.tools.provider, self.tools.settings, self._persist)
-        answered = call.ask(WORKFLOWS[job.workflow].prompt(read.text, job.options), step="summarise")
-        provider = self.tools.provider.provider
-        facts: dict[str, object] = {"label": provider.label, "provider": provider.name, "model": answered.answer.model}
-        if answered.answer.cut_off:
-            facts["cut_off"] = True
-        step = SavedStep(answered.answer.text, facts)
-
-        def keep(session: Session) -> None:
-            calls.close_call(session, answered.call_id, answered.report)
-            lanes.answered(session, self.tools.settings.lane, spread_seconds=transitions.LANE_SPREAD_SECONDS)
-            checkpoints.save(session, self.claim, "summarise", step, next_step="save", done=1, total=1)
-
-        self._persist(keep)
-        reached("worker.answer_saved")
-        return step
-
     def _hand_back(self, reason: StopReason) -> State:
         """Give the job back, uncounted. One whose cancellation was asked for ends as cancelled."""
         return self._persist(
             lambda session: transitions.release(
                 session, self.claim, reason=str(reason), interrupted=reason is StopReason.SHUTDOWN
             )
+        )
+
+    def _go_on_later(self) -> State:
+        """Give the job back, uncounted and not interrupted: what was done is saved, and the next attempt goes on."""
+        return self._persist(
+            lambda session: transitions.release(session, self.claim, reason="continue", interrupted=False)
         )
 
     def _wait_for_lane(self, closed: LaneClosed) -> State:

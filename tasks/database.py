@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 from sqlalchemy import create_engine
@@ -35,6 +35,14 @@ def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
         "hide_parameters": True,  # a failing INSERT of a document must not print the document
         "connect_args": {"prepare_threshold": None, "connect_timeout": 5, "application_name": application_name},
     }
+
+
+class Persist(Protocol):
+    """Runs work in a transaction and gives what it gives, over a short absence of the database."""
+
+    def __call__(self, work: Callable[[Session], T]) -> T:
+        """The work may be run more than once, so it must be guarded."""
+        ...
 
 
 class Database:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
+from tasks.database import Persist
 from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim, Stopped, StopReason
 from tasks.ledger import calls, lanes
 from tasks.ledger.calls import CallReport, NewCall
 from tasks.ledger.errors import AttemptTimedOut, Category
-from tasks.ledger.lanes import Closed, Full
+from tasks.ledger.lanes import Closed
 from tasks.ledger.states import CallOutcome, LaneState
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.provider import Answer, CallProgress, Prompt, ProviderError
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
-
-T = TypeVar("T")
-Persist = Callable[[Callable[[Session], T]], T]
 
 STOPS_THE_LANE = frozenset({Category.QUOTA, Category.AUTH, Category.PERMISSION})
 COOLS_THE_LANE = frozenset({(Category.OVERLOADED, "overloaded")})  # a plain 500 may be about one document only
@@ -59,7 +55,7 @@ class RecordedCall:
         held: HeldClaim,
         loop: ProviderLoop,
         settings: Settings,
-        persist: Persist[uuid.UUID | Closed | Full | None],
+        persist: Persist,
     ):
         self._held = held
         self._loop = loop

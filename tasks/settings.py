@@ -65,6 +65,10 @@ class Settings(BaseSettings):
     sweep_seconds: float = Field(2, gt=0, allow_inf_nan=False, description="How often the reconciler looks.")
 
     max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024)
+    call_chars: int = Field(24_000, ge=200, description="Characters of a document that one request may hold.")
+    parts_at_once: int = Field(
+        4, ge=1, le=16, description="Parts of one document that are summarised at the same time."
+    )
     max_document_chars: int = Field(200_000, ge=1000)
     registration: Literal["open", "invite", "closed"] = "open"
     retention_days: int = Field(30, ge=1)

@@ -1,17 +1,23 @@
-"""A summary of a document, in the length and form its owner wants, in the document's own language."""
+"""A summary of a document, in the length and form its owner wants."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from tasks.provider import Prompt
-from tasks.workflows.base import Choice
+from tasks.workflows.base import Choice, Finished, Option, Options, Step, Todo
+from tasks.workflows.parts import cut, fold, over_parts
 
 LENGTHS = {"short": "at most 60 words", "medium": "about 150 words", "long": "about 400 words"}
 FORMS = {
     "prose": "Write plain paragraphs, without headings or lists.",
     "bullets": "Write a Markdown list with one point a line, most important first.",
 }
+LANGUAGES = {"document": "As the document", "en": "English", "de": "German", "fr": "French", "es": "Spanish"}
+RULES = (
+    "State only what the document says. Keep names, numbers and dates exact. "
+    "Do not add links, images, or remarks about the document or about yourself."
+)
 
 
 class Summary:
@@ -19,16 +25,50 @@ class Summary:
 
     name = "summary"
     version = 1
-    choices: Sequence[Choice] = (
+    title = "Summary"
+    hint = "The document in fewer words."
+    needs_ai = False
+    choices: Sequence[Option] = (
         Choice("length", "Length", {"short": "Short", "medium": "Medium", "long": "Long"}, "medium"),
         Choice("form", "Form", {"prose": "Prose", "bullets": "Bullets"}, "prose"),
+        Choice("language", "Language", LANGUAGES, "document"),
     )
 
-    def prompt(self, text: str, options: Mapping[str, str]) -> Prompt:
-        """One request for the whole text."""
-        instructions = (
-            f"Summarise the document in {LENGTHS[options['length']]}, in the language of the document. "
-            f"{FORMS[options['form']]} State only what the document says. Keep names, numbers and dates exact. "
-            "Do not add links, images, or remarks about the document or about yourself."
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+        """One request where the text fits into one; else one a part, and then their answers folded into one."""
+        parts = cut(text, call_chars)
+        if len(parts) == 1:
+            if "summarise" in saved:
+                return Finished(saved["summarise"])
+            return Todo([Step("summarise", self._whole(text, options))], done=0, total=1)
+        answers = over_parts(parts, saved, lambda part, number, of: self._part(part, number, of, options))
+        if isinstance(answers, Todo):
+            return answers
+        folded = fold(answers, saved, call_chars, lambda group: self._fold(group, options), total=len(parts))
+        return folded if isinstance(folded, Todo) else Finished(folded, {"parts": len(parts)})
+
+    def _whole(self, text: str, options: Options) -> Prompt:
+        wanted = f"Summarise the document in {LENGTHS[options['length']]}, {_in_language(options)}."
+        return Prompt(f"{wanted} {FORMS[options['form']]} {RULES}", text, dict(options))
+
+    def _part(self, part: str, number: int, of: int, options: Options) -> Prompt:
+        wanted = (
+            f"This is part {number} of {of} of a longer document. Summarise this part in about 150 words, "
+            f"{_in_language(options)}, so that a summary of the whole can be made of the parts' summaries."
         )
-        return Prompt(instructions=instructions, document=text, options=dict(options))
+        return Prompt(f"{wanted} {RULES}", part, {**options, "length": "medium", "form": "prose"})
+
+    def _fold(self, group: str, options: Options) -> Prompt:
+        wanted = (
+            "The document below holds summaries of the consecutive parts of one longer document. "
+            f"Make one summary of them all, in {LENGTHS[options['length']]}, {_in_language(options)}."
+        )
+        return Prompt(f"{wanted} {FORMS[options['form']]} {RULES}", group, dict(options))
+
+
+def _in_language(options: Options) -> str:
+    language = options.get("language", "document")
+    return "in the language of the document" if language == "document" else f"in {LANGUAGES[language]}"
+
+
+WORKFLOW = Summary()

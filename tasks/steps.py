@@ -1,0 +1,147 @@
+"""Working off the steps of a workflow: several at a time, each answer saved under the claim as soon as it is there.
+
+A crash after part 7 of 9 pays for parts 8 and 9 only. When the attempt's time runs out between two steps, the job is
+handed back uncounted and goes on in a next delivery; the job's deadline still holds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from sqlalchemy.orm import Session
+
+from tasks.database import Persist
+from tasks.fault_points import reached
+from tasks.heartbeat import HeldClaim
+from tasks.ledger import calls, checkpoints, lanes
+from tasks.ledger.checkpoints import SavedStep
+from tasks.ledger.transitions import LANE_SPREAD_SECONDS
+from tasks.provider import Prompt
+from tasks.provider.loop import ProviderLoop
+from tasks.recorded_call import LOOK_AROUND_SECONDS, Answered, RecordedCall
+from tasks.settings import Settings
+from tasks.workflows import Finished, Step, Workflow
+from tasks.workflows.answers import tidy
+
+SHORTER = " The last answer was too long and was cut off. Write at most half as much."
+
+
+class OutOfTime(Exception):
+    """The attempt's time is over, and something of the job was done in it: another attempt goes on from there."""
+
+
+class Steps:
+    """The steps of one job, under one claim."""
+
+    def __init__(
+        self,
+        held: HeldClaim,
+        provider: ProviderLoop,
+        settings: Settings,
+        persist: Persist,
+        saved: Mapping[str, SavedStep],
+    ) -> None:
+        self._held = held
+        self._loop = provider
+        self._settings = settings
+        self._persist = persist
+        self._call = RecordedCall(held, provider, settings, persist)
+        self._saved = dict(saved)
+        self._saving = threading.Lock()
+        self._done_here = 0
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Who made it, and whether one of its answers was cut off."""
+        made = [step.facts for step in self._saved.values() if "provider" in step.facts]
+        facts = {key: made[-1][key] for key in ("label", "provider", "model")} if made else {}
+        return {**facts, **({"cut_off": True} if any(fact.get("cut_off") for fact in made) else {})}
+
+    def work_off(self, workflow: Workflow, text: str, options: Mapping[str, str]) -> Finished:
+        """Make every step there is to make. Raises JobError, Stopped, LaneClosed, OutOfTime, ClaimLost."""
+        while True:
+            answers = {name: step.text for name, step in self._saved.items()}
+            outcome = workflow.next(text, options, answers, self._settings.call_chars)
+            if isinstance(outcome, Finished):
+                return outcome
+            self._make(outcome.steps, done=outcome.done, total=outcome.total)
+
+    def _make(self, steps: Sequence[Step], *, done: int, total: int) -> None:
+        """Make all these steps. The first error is raised when those that were in the air have ended and are saved."""
+        counted = _Count(done, total, len(steps))
+        if len(steps) == 1:
+            self._one(steps[0], counted)
+            return
+        threads = ThreadPoolExecutor(min(len(steps), self._settings.parts_at_once), thread_name_prefix="part")
+        try:
+            running = {threads.submit(self._one, step, counted) for step in steps}
+            self._collect(running)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _collect(self, running: set[Future[None]]) -> None:
+        first: BaseException | None = None
+        while running:
+            ended, running = wait(running, LOOK_AROUND_SECONDS, return_when="FIRST_COMPLETED")
+            for one in ended:
+                error = None if one.cancelled() else one.exception()
+                if error is not None and first is None:
+                    first = error
+                    for other in running:
+                        other.cancel()  # only what has not begun; what is in the air is paid for
+        if first is not None:
+            raise first
+
+    def _one(self, step: Step, counted: _Count) -> None:
+        self._held.check()
+        if self._done_here and self._held.seconds_left < self._settings.provider_call_seconds:
+            raise OutOfTime
+        answered = self._call.ask(step.prompt, step=step.name)
+        if answered.answer.cut_off and self._held.seconds_left > self._settings.provider_call_seconds:
+            self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
+            answered = self._call.ask(shorter(step.prompt), step=step.name)
+        self._keep(step, answered, counted)
+        reached("worker.answer_saved")
+
+    def _keep(self, step: Step, answered: Answered, counted: _Count) -> None:
+        provider = self._loop.provider
+        facts: dict[str, object] = {
+            "label": provider.label,
+            "provider": provider.name,
+            "model": answered.answer.model,
+        }
+        if answered.answer.cut_off:
+            facts["cut_off"] = True
+        saved = SavedStep(tidy(answered.answer.text, step.prompt.document), facts)
+
+        def keep(session: Session) -> None:
+            calls.close_call(session, answered.call_id, answered.report)
+            lanes.answered(session, self._settings.lane, spread_seconds=LANE_SPREAD_SECONDS)
+            next_step = "summarise" if counted.left > 1 else "save"
+            done = min(counted.done + 1, counted.total)
+            checkpoints.save(
+                session, self._held.claim, step.name, saved, next_step=next_step, done=done, total=counted.total
+            )
+
+        with self._saving:  # one after the other, so that the shown progress only grows
+            self._persist(keep)
+            counted.done, counted.left = counted.done + 1, counted.left - 1
+            self._saved[step.name] = saved
+            self._done_here += 1
+
+
+class _Count:
+    """How many parts are done, of how many, and how many steps of this round are left."""
+
+    def __init__(self, done: int, total: int, left: int) -> None:
+        self.done = done
+        self.total = total
+        self.left = left
+
+
+def shorter(prompt: Prompt) -> Prompt:
+    """The same request once more, for an answer that fits into the provider's limit."""
+    return replace(prompt, instructions=prompt.instructions + SHORTER)
