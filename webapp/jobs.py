@@ -85,7 +85,8 @@ def create() -> ResponseReturnValue:
     workflow = workflow_of("summary")
     try:
         options = options_of(
-            workflow, {choice.name: request.form.get(choice.name, choice.default) for choice in workflow.choices}
+            workflow,
+            {option.name: request.form[option.name] for option in workflow.choices if option.name in request.form},
         )
         recorded = submit(
             viewer().id,

@@ -17,7 +17,7 @@ from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView, LaneWait, Pulse
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
-from tasks.workflows import WORKFLOWS
+from tasks.workflows import WORKFLOWS, Choice
 from webapp import wording
 from webapp.parts import parts
 from webapp.submitting import can_try_again, can_wish_again
@@ -197,8 +197,12 @@ def _description(job: JobView) -> str:
     workflow = WORKFLOWS.get(job.workflow)
     if workflow is None:
         return job.workflow
-    words = [choice.words.get(str(job.options.get(choice.name)), "") for choice in workflow.choices]
-    return ", ".join([job.workflow, *(word.lower() for word in words if word)])
+    words = [
+        choice.words.get(str(job.options.get(choice.name)), "")
+        for choice in workflow.choices
+        if isinstance(choice, Choice)
+    ]
+    return ", ".join([workflow.title.lower(), *(word.lower() for word in words if word)])
 
 
 def _stops(job: JobView) -> list[Stop]:

@@ -248,6 +248,7 @@ def log_line(event: JobEvent) -> LogLine | None:
 UNCOUNTED = "That does not count as an attempt."
 _RELEASES = {
     "shutdown": "Put back unfinished, because the worker had to stop.",
+    "continue": "Put back with its finished parts saved. It goes on with the rest.",
     "lane": "Put back, because the AI service takes no requests right now.",
 }
 

@@ -98,15 +98,16 @@ def check_options(workflow: Workflow, given: Mapping[str, object]) -> dict[str, 
     """The options of a job: what was given, where allowed, and the defaults for the rest. Raises OptionsWrong."""
     if set(given) - {option.name for option in workflow.choices}:
         raise OptionsWrong(None)
-    return {option.name: _checked(option, given.get(option.name)) for option in workflow.choices}
+    defaults = {option.name: option.default for option in workflow.choices if isinstance(option, Choice)}
+    values = {**defaults, **given}
+    return {option.name: _checked(option, values.get(option.name)) for option in workflow.choices}
 
 
 def _checked(option: Option, value: object) -> str | list[str]:
     if isinstance(option, Choice):
-        word = option.default if value is None else value
-        if not isinstance(word, str) or word not in option.words:
+        if not isinstance(value, str) or value not in option.words:
             raise OptionsWrong(option.name)
-        return word
+        return value
     lines = value.splitlines() if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise OptionsWrong(option.name)

@@ -63,7 +63,7 @@ def test_a_submit_is_accepted_with_a_place_to_look(program: Program, database: D
     body = answer.json
     assert answer.headers["Location"] == f"/api/v1/jobs/{body['id']}" == body["url"]
     assert (body["state"], body["attempt"], body["max_attempts"]) == ("queued", 1, 3)
-    assert body["options"] == {"length": "short", "form": "prose"}
+    assert body["options"] == {"length": "short", "form": "prose", "language": "document"}
     assert body["error"] is body["result_url"] is body["next_attempt_at"] is body["progress"] is None
     assert program.ask("GET", f"/jobs/{body['id']}").json == body
     assert "Set-Cookie" not in answer.headers

@@ -28,7 +28,7 @@ def test_pasted_text_becomes_a_job_and_a_message(ada: Person, database: Database
     job_id = job_id_in(ada.paste("The north pier is closed.\r\nUntil August.", length="short", form="bullets"))
     [(title, options, deliveries)] = rows(database, select(Job.title, Job.options, Job.deliveries))
     assert title == "The north pier is closed."
-    assert options == {"length": "short", "form": "bullets"}
+    assert options == {"length": "short", "form": "bullets", "language": "document"}
     assert queue.rq.get_job_ids() == [f"{job_id.hex}-{deliveries}"]
     [(content, kind, filename)] = rows(database, select(Document.content, Document.kind, Document.filename))
     assert (content, kind, filename) == (b"The north pier is closed.\nUntil August.", "txt", None)
