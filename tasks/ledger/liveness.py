@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
-from sqlalchemy import delete, func, tuple_, update
+from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,8 @@ def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) 
     if not claims:
         return {}
     pairs = [(claim.job_id, claim.generation) for claim in claims]
+    # Locked in the order of their ids, as everybody does who moves many jobs at once.
+    session.execute(select(Job.id).where(tuple_(Job.id, Job.generation).in_(pairs)).order_by(Job.id).with_for_update())
     rows = session.execute(
         update(Job)
         .where(

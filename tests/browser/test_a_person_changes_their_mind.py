@@ -160,7 +160,9 @@ def test_clicking_again_and_again_on_a_slow_server_makes_one_job_and_one_request
     else:
         file = {"name": "harbour.txt", "mimeType": "text/plain", "buffer": house.TEXT}
         page.locator("input[type=file]").set_input_files(file)  # type: ignore[arg-type]
-    place = page.get_by_role("button", name="Summarise").bounding_box()
+    button = page.get_by_role("button", name="Summarise")
+    button.scroll_into_view_if_needed()
+    place = button.bounding_box()
     assert place is not None
     at = (place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
     with slow_server(live_site.database):
