@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tasks import logs, ops
+from tasks import job_commands, logs, ops
+from tasks.job_commands import NotFound
 from tasks.ledger.errors import JobError
+from tasks.ledger.states import State
 from tasks.settings import Settings, SettingsWrong, load
 
 
@@ -20,6 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
     except SettingsWrong as wrong:
         for fault in wrong.faults:
             print(fault, file=sys.stderr)
+    except NotFound as missing:
+        print(missing, file=sys.stderr)
     except JobError as error:
         print(f"The AI provider cannot be used: {error}. Check AI_PROVIDER and OPENAI_API_KEY.", file=sys.stderr)
     return 1
@@ -44,12 +48,47 @@ def parser() -> argparse.ArgumentParser:
     drills.add_argument("--list", action="store_true", help="only name the drills")
     drills.set_defaults(run=drill)
     commands.add_parser("preflight", help="whether this host can keep the promise").set_defaults(run=preflight)
+    _job_parsers(commands.add_parser("jobs", help="list, show, replay and cancel jobs"))
     decide = commands.add_parser("ops", help="what an operator decides: resume, status").add_subparsers(
         required=True, metavar="DECISION"
     )
     decide.add_parser("resume", help="let calls to the AI provider be made again").set_defaults(run=resume)
     decide.add_parser("status", help="how the site stands").set_defaults(run=status)
     return top
+
+
+def _job_parsers(jobs: argparse.ArgumentParser) -> None:
+    """python -m tasks jobs …"""
+    choices = jobs.add_subparsers(required=True, metavar="WHAT")
+    many = choices.add_parser("list", help="the newest jobs, a line each")
+    many.add_argument("--state", type=State, choices=list(State), metavar="STATE")
+    many.add_argument("--category", metavar="CATEGORY", help="only those with this cause")
+    many.add_argument("--limit", type=int, default=50, metavar="N")
+    many.set_defaults(
+        run=lambda settings, given: _say(
+            job_commands.listed(settings, state=given.state, category=given.category, limit=given.limit)
+        )
+    )
+    one = choices.add_parser("show", help="one job with its attempts, calls and events")
+    one.add_argument("job", metavar="ID_OR_REFERENCE")
+    one.set_defaults(run=lambda settings, given: _say(job_commands.shown(settings, given.job)))
+    back = choices.add_parser("replay", help="put failed jobs back: same identity, new deadline")
+    back.add_argument("jobs", nargs="*", metavar="ID_OR_REFERENCE")
+    back.add_argument("--category", metavar="CATEGORY", help="all that failed with this cause")
+    back.add_argument("--cause", required=True, help="why, for the history")
+    back.set_defaults(
+        run=lambda settings, given: _say(
+            job_commands.replayed(settings, given.jobs, category=given.category, cause=given.cause)
+        )
+    )
+    away = choices.add_parser("cancel", help="end a job, as its owner would")
+    away.add_argument("job", metavar="ID_OR_REFERENCE")
+    away.set_defaults(run=lambda settings, given: _say(job_commands.cancelled(settings, given.job)))
+
+
+def _say(lines: list[str]) -> int:
+    print("\n".join(lines) if lines else "none")
+    return 0
 
 
 def work(settings: Settings, given: argparse.Namespace) -> int:
@@ -99,14 +138,12 @@ def preflight(settings: Settings, _: argparse.Namespace) -> int:
 
 def resume(settings: Settings, _: argparse.Namespace) -> int:
     """python -m tasks ops resume"""
-    print("\n".join(ops.resume(settings)))
-    return 0
+    return _say(ops.resume(settings))
 
 
 def status(settings: Settings, _: argparse.Namespace) -> int:
     """python -m tasks ops status"""
-    print("\n".join(ops.status(settings)))
-    return 0
+    return _say(ops.status(settings))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import structlog
 from sqlalchemy import create_engine
@@ -84,6 +84,12 @@ class Database:
                 return
         except DBAPIError as error:
             raise SettingsWrong([UNREACHABLE.format(error=type(error.orig).__name__)]) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give every connection back."""

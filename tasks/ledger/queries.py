@@ -252,6 +252,27 @@ def jobs_of(
     return [_view(row) for row in rows]
 
 
+def jobs(session: Session, *, state: State | None, category: str | None, limit: int) -> list[JobView]:
+    """An operator's list, whoever owns them, newest first."""
+    statement = _job_columns()
+    if state is not None:
+        statement = statement.where(Job.state == state)
+    if category is not None:
+        statement = statement.where(Job.error_category == category)
+    rows = session.execute(statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(limit)).all()
+    return [_view(row) for row in rows]
+
+
+def ids_between(session: Session, low: uuid.UUID, high: uuid.UUID) -> list[uuid.UUID]:
+    """The jobs that a reference may mean; two at most are given, since more than one is as bad as many."""
+    return list(session.execute(select(Job.id).where(Job.id.between(low, high)).limit(2)).scalars())
+
+
+def owner_of(session: Session, job_id: uuid.UUID) -> uuid.UUID:
+    """Whose job it is."""
+    return session.execute(select(Job.account_id).where(Job.id == job_id)).scalar_one()
+
+
 def result_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Result | None:
     """The saved result. `account_id` None is for the worker and the operator."""
     owner = true() if account_id is None else Job.account_id == account_id

@@ -322,10 +322,11 @@ def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
 
     Nothing here leaves a job like that; a row deleted by hand does.
     """
+    # The job first, and the look at its delivery in a statement of its own: a join would show the delivery as it was
+    # before the wait for the lock, and several sweeps would each owe one.
     waiting = session.execute(
-        select(Job.next_attempt_at)
-        .outerjoin(Delivery, Delivery.job_id == Job.id)
-        .where(Job.id == job_id, Job.state.in_(list(WAITING)), Delivery.job_id.is_(None))
-        .with_for_update(of=Job)
+        select(Job.next_attempt_at).where(Job.id == job_id, Job.state.in_(list(WAITING))).with_for_update()
     ).one_or_none()
-    return None if waiting is None else outbox.owe(session, job_id, not_before=waiting[0])
+    if waiting is None or session.get(Delivery, job_id, populate_existing=True) is not None:
+        return None
+    return outbox.owe(session, job_id, not_before=waiting[0])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 import uuid
 
+import psutil
 import pytest
 
 from tasks.database import Database
@@ -33,7 +33,10 @@ def stop_twice(child: Process) -> None:
 
 
 def stop_the_whole_tree(child: Process) -> None:
-    os.killpg(child.popen.pid, signal.SIGTERM)
+    """As some hosts do: every process gets the signal, the readers in their own sessions too."""
+    tree = [*psutil.Process(child.popen.pid).children(recursive=True), psutil.Process(child.popen.pid)]
+    for one in tree:
+        one.send_signal(signal.SIGTERM)
 
 
 def interrupt(child: Process) -> None:

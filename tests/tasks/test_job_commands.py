@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from tasks import job_commands
+from tasks.database import Database
+from tasks.job_commands import NotFound
+from tasks.ledger import queries, transitions
+from tasks.ledger.errors import Category
+from tasks.ledger.identity import reference_of
+from tasks.ledger.states import State
+from tasks.settings import Settings
+from tests.support import house
+
+
+def fail(database: Database, account_id: uuid.UUID, content: bytes, category: Category) -> uuid.UUID:
+    with database.transaction() as session:
+        job_id = house.submit(session, account_id, content, title="A secret title").job_id
+        transitions.fail(session, house.claim(session, job_id), category=category)
+    return job_id
+
+
+def test_failed_work_of_one_cause_is_replayed_together_and_a_second_replay_is_harmless(
+    settings: Settings, database: Database, account_id: uuid.UUID
+) -> None:
+    quota = [fail(database, account_id, f"text {n}".encode(), Category.QUOTA) for n in range(3)]
+    other = fail(database, account_id, b"another text", Category.CONTENT_POLICY)
+    said = job_commands.replayed(settings, [], category="quota", cause="quota is back")
+    assert len(said) == 3 and all(line.endswith("replayed") for line in said)
+    again = job_commands.replayed(settings, [reference_of(job) for job in quota], category=None, cause="again")
+    assert all(line.endswith("left alone: queued") for line in again)
+    with database.transaction() as session:
+        assert {house.state_of(session, job) for job in quota} == {State.QUEUED}
+        assert house.state_of(session, other) is State.FAILED
+        assert queries.events_of(session, quota[0])[-1].facts == {"cause": "quota is back"}
+        assert queries.orphans(session, grace_seconds=0) == 0
+
+
+def test_a_job_is_found_by_its_reference_and_shown_without_its_title(
+    settings: Settings, database: Database, account_id: uuid.UUID
+) -> None:
+    job_id = fail(database, account_id, b"a text", Category.QUOTA)
+    for name in (reference_of(job_id), reference_of(job_id).lower(), str(job_id), job_id.hex):
+        shown = "\n".join(job_commands.shown(settings, name))
+        assert str(job_id) in shown and "quota" in shown and "failed" in shown
+        assert "secret title" not in shown
+    listed = job_commands.listed(settings, state=State.FAILED, category=None, limit=10)
+    assert len(listed) == 1 and "secret title" not in listed[0]
+    assert job_commands.listed(settings, state=State.QUEUED, category=None, limit=10) == []
+
+
+def test_a_waiting_job_is_cancelled_from_the_command_line(
+    settings: Settings, database: Database, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        job_id = house.submit(session, account_id).job_id
+    assert job_commands.cancelled(settings, str(job_id)) == [f"{reference_of(job_id)}  cancelled"]
+    assert job_commands.cancelled(settings, str(job_id)) == [f"{reference_of(job_id)}  too late"]
+
+
+@pytest.mark.parametrize("name", ["nonsense", "7d1f0c1e-0000-4000-8000-000000000000", "WB-0000-0000"])
+def test_a_name_that_means_no_job_is_said(settings: Settings, database: Database, name: str) -> None:
+    with pytest.raises(NotFound):
+        job_commands.shown(settings, name)
+
+
+def test_the_commands_answer_on_stdout_and_refuse_with_one(addresses: dict[str, str], database: Database) -> None:
+    def jobs(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tasks", "jobs", *arguments],
+            cwd=house.ROOT,
+            env=house.environment(addresses),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert (jobs("list").stdout, jobs("list").returncode) == ("none\n", 0)
+    missing = jobs("show", "WB-0000-0000")
+    assert (missing.stdout, missing.stderr, missing.returncode) == ("", "WB-0000-0000 is no job.\n", 1)
+    assert jobs("replay", "--category", "quota").returncode == 2  # a cause is required
