@@ -3,8 +3,9 @@
 A request with `"background": true` takes the next step of the script as any other does. With one of the modes that say
 what comes back in the end, the answer is `queued`, and the step may say more:
 
-  polls: how many looks find it still going on      gate: completed when that gate is released      never: it never completes
-  gone: it cannot be found any more      sync true: the server ignores the wish and answers at once
+  polls: how many looks find it still going on      gate: completed when that gate is released
+  never: it never completes      gone: it cannot be found any more
+  sync true: the server ignores the wish and answers at once
   looks: a list of steps for the first looks, such as {"mode": "overloaded"} or {"mode": "hang"}
   on_cancel: "faster" (it completes, and the cancel is refused), "ignored" (it goes on), or a step, such as a status
 """

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from tasks.ledger.models import Delivery, Job
+from tasks.ledger.states import WAITING
 
 
 @dataclass(frozen=True)
@@ -159,3 +160,17 @@ def oldest_overdue_seconds(session: Session, queue: str) -> float:
         select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(Delivery.queue == queue)
     ).scalar()
     return max(0.0, float(age or 0))
+
+
+def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
+    """Owe a waiting job the delivery it lacks, and give its number. None if it is held, finished, or owed one.
+
+    Nothing here leaves a job like that; a row deleted by hand does.
+    """
+    waiting = session.execute(
+        select(Job.next_attempt_at)
+        .outerjoin(Delivery, Delivery.job_id == Job.id)
+        .where(Job.id == job_id, Job.state.in_(list(WAITING)), Delivery.job_id.is_(None))
+        .with_for_update(of=Job)
+    ).one_or_none()
+    return None if waiting is None else owe(session, job_id, not_before=waiting[0])

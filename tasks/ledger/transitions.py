@@ -21,7 +21,7 @@ from tasks.ledger.calls import close_open_calls
 from tasks.ledger.errors import Category, ClaimLost
 from tasks.ledger.history import note
 from tasks.ledger.models import Attempt, Delivery, Job, Result
-from tasks.ledger.states import TERMINAL, TRANSITIONS, WAITING, CallOutcome, Event, Outcome, State
+from tasks.ledger.states import TERMINAL, TRANSITIONS, CallOutcome, Event, Outcome, State
 
 
 @dataclass(frozen=True)
@@ -222,9 +222,10 @@ def release(
     *,
     reason: str,
     interrupted: bool,
+    wait_seconds: float = 0,
     behind: tuple[str, lanes.Closed] | None = None,
 ) -> State:
-    """Hand the job back, uncounted: owed again at once, or when the lane it is `behind` may be asked again.
+    """Hand the job back, uncounted: owed again after a wait, or when the lane it is `behind` may be asked again.
 
     `interrupted` feeds the poison guard. Raises ClaimLost.
     """
@@ -238,7 +239,8 @@ def release(
         facts={"reason": reason},
     )
     if state is State.QUEUED:
-        outbox.owe(session, claim.job_id)
+        due = session.execute(select(func.now() + seconds(wait_seconds))).scalar_one()
+        outbox.owe(session, claim.job_id, not_before=due)
         if behind is not None:
             lanes.wait_for(session, claim.job_id, *behind, spread_seconds=LANE_SPREAD_SECONDS)
     return state
@@ -390,17 +392,3 @@ def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime
     if row is None:
         raise ClaimLost
     return row[0], row[1]
-
-
-def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
-    """Owe a waiting job the delivery it lacks, and give its number. None if it is held, finished, or owed one.
-
-    Nothing here leaves a job like that; a row deleted by hand does.
-    """
-    waiting = session.execute(
-        select(Job.next_attempt_at)
-        .outerjoin(Delivery, Delivery.job_id == Job.id)
-        .where(Job.id == job_id, Job.state.in_(list(WAITING)), Delivery.job_id.is_(None))
-        .with_for_update(of=Job)
-    ).one_or_none()
-    return None if waiting is None else outbox.owe(session, job_id, not_before=waiting[0])
