@@ -167,14 +167,13 @@ class Attempt:
         """
 
         def release(session: Session) -> State:
-            seconds = wait_seconds
+            seconds, reason = wait_seconds, "waits_at_provider"
             if seconds is None:
+                reason = "no_place"
                 job = queries.any_job(session, self.claim.job_id)
                 age = 0.0 if job is None or job.started_at is None else (job.now - job.started_at).total_seconds()
                 seconds = random.uniform(0.5, 1.0) * look_again_in(age)
-            return transitions.release(
-                session, self.claim, reason="waits_at_provider", interrupted=False, wait_seconds=seconds
-            )
+            return transitions.release(session, self.claim, reason=reason, interrupted=False, wait_seconds=seconds)
 
         return self._persist(release)
 
