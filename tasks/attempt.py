@@ -24,7 +24,7 @@ from tasks.ledger import calls, checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
-from tasks.look_again import look_again_in
+from tasks.look_again import before_the_deadline, look_again_in
 from tasks.provider.loop import ProviderLoop
 from tasks.recorded_call import LaneClosed, WaitsAtProvider
 from tasks.settings import Settings
@@ -167,12 +167,15 @@ class Attempt:
         """
 
         def release(session: Session) -> State:
-            seconds, reason = wait_seconds, "waits_at_provider"
-            if seconds is None:
-                reason = "no_place"
-                job = queries.any_job(session, self.claim.job_id)
-                age = 0.0 if job is None or job.started_at is None else (job.now - job.started_at).total_seconds()
-                seconds = random.uniform(0.5, 1.0) * look_again_in(age)
+            job = queries.any_job(session, self.claim.job_id)
+            if job is None:
+                raise ClaimLost
+            if wait_seconds is None:
+                age = (job.now - (job.started_at or job.now)).total_seconds()
+                seconds, reason = random.uniform(0.5, 1.0) * look_again_in(age), "no_place"
+            else:
+                seconds, reason = wait_seconds, "waits_at_provider"
+            seconds = before_the_deadline(seconds, (job.deadline_at - job.now).total_seconds())
             return transitions.release(session, self.claim, reason=reason, interrupted=False, wait_seconds=seconds)
 
         return self._persist(release)

@@ -78,6 +78,14 @@ def test_negative_control_without_the_saved_name_it_is_made_again(at: Open, monk
     assert len(here.generations) == 2
 
 
+def test_a_last_look_comes_before_the_deadline_and_not_after_it(at: Open) -> None:
+    here = at({"mode": "never"})
+    handed_over(here, deadline_seconds=6)
+    with here.database.transaction() as session:
+        wait = session.execute(text("SELECT extract(epoch FROM not_before - now()) FROM deliveries")).scalar_one()
+    assert wait < 1.1
+
+
 def test_a_server_that_answers_at_once_needs_no_second_attempt(at: Open) -> None:
     here = at({"mode": "ok", "sync": True})
     job = here.submit()
