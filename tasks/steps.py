@@ -20,6 +20,7 @@ from tasks.heartbeat import HeldClaim
 from tasks.ledger import calls, checkpoints, lanes
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
+from tasks.look_again import look_again_in
 from tasks.provider import Prompt
 from tasks.provider.loop import ProviderLoop
 from tasks.recorded_call import LOOK_AROUND_SECONDS, Answered, RecordedCall, WaitsAtProvider
@@ -53,6 +54,7 @@ class Steps:
         self._saved = dict(saved)
         self._saving = threading.Lock()
         self._done_here = 0
+        self._waits_here = False
 
     @property
     def facts(self) -> dict[str, object]:
@@ -107,15 +109,25 @@ class Steps:
 
     def _one(self, step: Step, counted: _Count) -> None:
         self._held.check()
-        if self._done_here and self._held.seconds_left < self._settings.provider_call_seconds:
-            raise OutOfTime
+        if self._held.seconds_left < self._settings.provider_call_seconds:
+            if self._done_here:
+                raise OutOfTime
+            if self._waits_here:
+                raise WaitsAtProvider(look_again_in(0))
         again = self._persist(lambda session: calls.was_cut_off(session, self._held.claim.job_id, step.name))
-        answered = self._call.ask(shorter(step.prompt) if again else step.prompt, step=step.name)
+        answered = self._ask(shorter(step.prompt) if again else step.prompt, step)
         if answered.answer.cut_off and not again and self._held.seconds_left > self._settings.provider_call_seconds:
             self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
-            answered = self._call.ask(shorter(step.prompt), step=step.name)
+            answered = self._ask(shorter(step.prompt), step)
         self._keep(step, answered, counted)
         reached("worker.answer_saved")
+
+    def _ask(self, prompt: Prompt, step: Step) -> Answered:
+        try:
+            return self._call.ask(prompt, step=step.name)
+        except WaitsAtProvider:
+            self._waits_here = True
+            raise
 
     def _keep(self, step: Step, answered: Answered, counted: _Count) -> None:
         provider = self._loop.provider

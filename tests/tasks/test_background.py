@@ -208,6 +208,18 @@ def test_the_parts_of_a_long_document_wait_together(at: Open) -> None:
     assert set(here.outcomes(job)) == {"succeeded"}
 
 
+def test_parts_for_which_the_attempt_has_no_time_left_come_in_the_next(at: Open) -> None:
+    here = at({"mode": "ok"}, call_chars=200, parts_at_once=1, provider_call_seconds=100)  # longer than the attempt
+    job = handed_over(here, content=LONG)
+    assert len(here.generations) == 1
+    for _ in range(20):
+        if here.attempt(job) is State.SUCCEEDED:
+            break
+    assert here.state(job) is State.SUCCEEDED
+    assert len(here.generations) == len(here.calls(job)) > 6
+    assert view(here, job).attempt == 1
+
+
 def test_parts_that_find_no_place_come_when_others_are_done(at: Open) -> None:
     here = at({"mode": "ok"}, call_chars=200, parts_at_once=2, provider_concurrency=2)
     job = handed_over(here, content=LONG)
