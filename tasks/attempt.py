@@ -6,6 +6,7 @@ connection is held while a document is read or a call is in the air.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from tasks.ledger import calls, checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
+from tasks.look_again import before_the_deadline, look_again_in
 from tasks.provider.loop import ProviderLoop
-from tasks.recorded_call import LaneClosed
+from tasks.recorded_call import LaneClosed, WaitsAtProvider
 from tasks.settings import Settings
 from tasks.steps import OutOfTime, Steps
 from tasks.workflows import WORKFLOWS
@@ -75,6 +77,8 @@ class Attempt:
             return self._hand_back(stopped.reason)
         except LaneClosed as closed:
             return self._wait_for_lane(closed)
+        except WaitsAtProvider as waits:
+            return self._wait_at_provider(waits.seconds)
         except OutOfTime:
             return self._go_on_later()
         except JobError as error:
@@ -155,6 +159,26 @@ class Attempt:
                 session, self.claim, reason="lane", interrupted=False, behind=(closed.lane, closed.closed)
             )
         )
+
+    def _wait_at_provider(self, wait_seconds: float | None) -> State:
+        """Give the job back, uncounted, to be owed again when the provider is to be asked about it.
+
+        None: it found no place, and tries again after a wait that grows with the job's age.
+        """
+
+        def release(session: Session) -> State:
+            job = queries.any_job(session, self.claim.job_id)
+            if job is None:
+                raise ClaimLost
+            if wait_seconds is None:
+                age = (job.now - (job.started_at or job.now)).total_seconds()
+                seconds, reason = random.uniform(0.5, 1.0) * look_again_in(age), "no_place"
+            else:
+                seconds, reason = wait_seconds, "waits_at_provider"
+            seconds = before_the_deadline(seconds, (job.deadline_at - job.now).total_seconds())
+            return transitions.release(session, self.claim, reason=reason, interrupted=False, wait_seconds=seconds)
+
+        return self._persist(release)
 
     def _end(self, error: JobError, outcome: Outcome | None = None) -> State:
         log.warning("attempt.failed", job=self.claim.job_id.hex, category=error.category, code=error.code)

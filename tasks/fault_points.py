@@ -23,6 +23,10 @@ POINTS = (
     "worker.before_commit",  # result and state are written, not committed
     "worker.succeeded",
 )
+BACKGROUND_POINTS = (
+    "worker.response_started",  # the provider took the request, its name for it is not saved
+    "worker.response_saved",  # from here on the provider can be asked about it
+)
 _die_at = os.environ.get("WAYBILL_DIE_AT")
 _stall_at = os.environ.get("WAYBILL_STALL_AT")
 _hang_at = os.environ.get("WAYBILL_HANG_AT")

@@ -30,6 +30,7 @@ from tasks.queue import DeliveryQueue, QueueUnreachable, ScheduledDeliveries, co
 from tasks.reconciler import Reconciler
 from tasks.settings import Settings
 from tasks.slots import Slots
+from tasks.withdrawals import Withdrawals
 from tasks.worker import Desk, SlotWorker, open_desk
 
 log = structlog.get_logger()
@@ -90,6 +91,7 @@ class WorkerProcess:
         self.desk = Desk(tools, self.heartbeat, self.name)
         self.dispatcher = Dispatcher(self.database.transaction, queue)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
+        self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
         self.stopping = threading.Event()  # no new claims
         self.ended = threading.Event()  # nothing is held any more
         self.failed = False
@@ -99,7 +101,14 @@ class WorkerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
         open_desk(self.desk)
-        loops: list[Loop] = [self.heartbeat.run, self.dispatcher.run, self.reconciler.run, self._schedule, self._watch]
+        loops: list[Loop] = [
+            self.heartbeat.run,
+            self.dispatcher.run,
+            self.reconciler.run,
+            self.withdrawals.run,
+            self._schedule,
+            self._watch,
+        ]
         threads = [threading.Thread(target=loop, args=(self.ended,), daemon=True) for loop in loops]
         for thread in threads:
             thread.start()

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
-from tasks.ledger import lanes, queries, transitions
+from tasks.ledger import lanes, outbox, queries, transitions
 from tasks.ledger.errors import Category
 from tasks.settings import Settings
 
@@ -65,7 +65,7 @@ class Reconciler:
         return transitions.fail_waiting(session, job_id, category=Category.DEADLINE, code="not_done_in_time")
 
     def _owe(self, session: Session, job_id: uuid.UUID) -> object:
-        return transitions.owe_waiting(session, job_id)
+        return outbox.owe_waiting(session, job_id)
 
     def run(self, stopping: threading.Event) -> None:
         """Sweep until told to stop."""

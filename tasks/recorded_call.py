@@ -1,28 +1,39 @@
-"""One provider call with its row: written before the request, closed with what came back, or with `unknown`."""
+"""One provider call with its row: written before the request, closed with what came back, or with `unknown`.
+
+In background mode the provider names the response before it works on it. The name is saved at once, the attempt hands
+the job back, and a later one asks about the response instead of having it made again.
+"""
 
 from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
+from typing import TypeVar
 
+import structlog
 from sqlalchemy.orm import Session
 
 from tasks.database import Persist
 from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim, Stopped, StopReason
 from tasks.ledger import calls, lanes
-from tasks.ledger.calls import CallReport, NewCall
-from tasks.ledger.errors import AttemptTimedOut, Category
-from tasks.ledger.lanes import Closed
+from tasks.ledger.calls import CUT_OFF, CallReport, NewCall, OpenResponse
+from tasks.ledger.errors import AttemptTimedOut, Category, JobError
+from tasks.ledger.lanes import Closed, Full
 from tasks.ledger.states import CallOutcome, LaneState
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
+from tasks.look_again import look_again_in
 from tasks.provider import Answer, CallProgress, Prompt, ProviderError
 from tasks.provider.loop import ProviderLoop
+from tasks.retry_policy import UNKNOWN_CALLS_ALLOWED
 from tasks.settings import Settings
 
+log = structlog.get_logger()
+T = TypeVar("T")
 STOPS_THE_LANE = frozenset({Category.QUOTA, Category.AUTH, Category.PERMISSION})
 COOLS_THE_LANE = frozenset({(Category.OVERLOADED, "overloaded")})  # a plain 500 may be about one document only
 FULL_LANE_SECONDS = 1.0
@@ -36,6 +47,17 @@ class LaneClosed(Exception):
         super().__init__(lane)
         self.lane = lane
         self.closed = closed
+
+
+class WaitsAtProvider(Exception):
+    """The provider works on it. The job is to be handed back, and the provider to be asked again after `seconds`.
+
+    None: nothing was handed over, since as many requests as allowed are being worked on.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 @dataclass(frozen=True)
@@ -63,14 +85,22 @@ class RecordedCall:
         self._persist = persist
 
     def ask(self, prompt: Prompt, *, step: str) -> Answered:
-        """Make the call. Raises ProviderError, Stopped, AttemptTimedOut; the row says the same."""
-        call_id = self._open(step)
-        reached("worker.call_recorded")
-        answer = self._make(prompt, call_id)
+        """Make the call, or ask about one that was handed over for this step before.
+
+        Raises ProviderError, Stopped, AttemptTimedOut, and the row says the same; LaneClosed; WaitsAtProvider.
+        """
+        begun = self._begin(step)
+        if isinstance(begun, OpenResponse):
+            call_id, answer = begun.call_id, self._look(begun)
+        else:
+            reached("worker.call_recorded")
+            call_id = begun
+            answer = self._hand_over(prompt, call_id) if self._settings.openai_background else self._make(prompt, begun)
         reached("worker.answered")
         return Answered(call_id, answer, report_of_answer(answer))
 
-    def _open(self, step: str) -> uuid.UUID:
+    def _begin(self, step: str) -> uuid.UUID | OpenResponse:
+        """The call of this step that is still open at the provider, or the id of a new one."""
         claim = self._held.claim
         call = NewCall(
             step=step,
@@ -79,35 +109,97 @@ class RecordedCall:
             model=self._settings.ai_model if self._settings.ai_provider == "openai" else self._loop.provider.name,
             limit=self._settings.provider_concurrency,
             probe_seconds=self._settings.provider_call_seconds,
+            background=self._settings.openai_background,
         )
+
+        def begin(session: Session) -> uuid.UUID | OpenResponse | Closed | Full | None:
+            handed_over = calls.open_responses(session, claim.job_id).get(step)
+            if handed_over is not None:
+                return handed_over
+            lost = calls.lost_since_replay(session, claim.job_id, step) if call.background else 0
+            if lost > UNKNOWN_CALLS_ALLOWED:  # crashes ask no retry policy
+                raise JobError(Category.UNCERTAIN, "lost_again")
+            return calls.open_call(session, claim.job_id, claim.generation, call)
+
         while True:
             self._held.check()
-            opened = self._persist(lambda session: calls.open_call(session, claim.job_id, claim.generation, call))
-            if isinstance(opened, uuid.UUID):
-                return opened
-            if opened is None:
+            begun = self._persist(begin)
+            if isinstance(begun, uuid.UUID | OpenResponse):
+                return begun
+            if begun is None:
                 raise Stopped(StopReason.CANCEL)  # or the claim is gone: handing it back will tell
-            if isinstance(opened, Closed):
-                raise LaneClosed(call.lane, opened)
+            if isinstance(begun, Closed):
+                raise LaneClosed(call.lane, begun)
+            if call.background:
+                raise WaitsAtProvider(None)  # what takes the places takes them for minutes
             if self._held.seconds_left < self._settings.provider_call_seconds:
                 # No time is left for a whole call in this attempt, so another one makes it.
                 raise LaneClosed(call.lane, Closed(LaneState.OPEN, FULL_LANE_SECONDS, None))
             self._held.stopping.wait(random.uniform(0.5, 1.5) * FULL_LANE_SECONDS)
 
     def _make(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
-        progress = CallProgress()
-        try:
-            future = self._loop.submit(
+        return self._request(
+            call_id,
+            lambda progress: self._loop.submit(
+                prompt, client_request_id=str(call_id), budget_seconds=self._budget_seconds, progress=progress
+            ),
+        )
+
+    def _hand_over(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
+        """Raises WaitsAtProvider, unless the server answers at once."""
+        claim = self._held.claim
+        metadata = {"job": str(claim.job_id), "generation": str(claim.generation), "call": str(call_id)}
+        taken = self._request(
+            call_id,
+            lambda progress: self._loop.submit_start(
                 prompt,
                 client_request_id=str(call_id),
-                budget_seconds=min(self._settings.provider_call_seconds, max(0.1, self._held.seconds_left)),
+                metadata=metadata,
+                budget_seconds=self._budget_seconds,
                 progress=progress,
+            ),
+        )
+        if isinstance(taken, Answer):
+            return taken
+        lane, response_id = self._settings.lane, taken.response_id
+        reached("worker.response_started")
+        self._persist(lambda session: calls.note_response(session, call_id, response_id, lane))
+        reached("worker.response_saved")
+        self._persist(lambda session: lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS))
+        raise WaitsAtProvider(look_again_in(0))
+
+    def _look(self, handed_over: OpenResponse) -> Answer:
+        """Raises WaitsAtProvider while it goes on, and also when only the look failed: that says nothing of it."""
+        try:
+            if self._loop.background is None:  # the site was set to a provider that knows nothing of it
+                raise ProviderError(Category.UNCERTAIN, "response_gone", sent=True, response_over=True)
+            seen = self._in_the_air(
+                self._loop.submit_look(handed_over.response_id, budget_seconds=self._budget_seconds)
             )
-            self._held.at_stop(future.cancel)
-            try:
-                return self._await(future)
-            finally:
-                future.cancel()  # of no effect once it is done; nothing goes on behind our back otherwise
+        except ProviderError as error:
+            if error.response_over:
+                self._close(handed_over.call_id, report_of_error(error), error)
+                raise
+            failed = error
+        else:
+            if isinstance(seen, Answer):
+                return seen
+            raise WaitsAtProvider(look_again_in(handed_over.age_seconds))
+        log.warning("response.look_failed", call=handed_over.call_id.hex, category=failed.category, code=failed.code)
+        closed = self._persist(lambda session: mark_lane(session, self._settings.lane, failed))
+        if closed is not None:
+            raise LaneClosed(self._settings.lane, closed)
+        raise WaitsAtProvider(look_again_in(handed_over.age_seconds))
+
+    @property
+    def _budget_seconds(self) -> float:
+        return min(self._settings.provider_call_seconds, max(0.1, self._held.seconds_left))
+
+    def _request(self, call_id: uuid.UUID, begin: Callable[[CallProgress], Future[T]]) -> T:
+        """Send what makes the provider work; the row of the call tells of whatever goes wrong."""
+        progress = CallProgress()
+        try:
+            return self._in_the_air(begin(progress))
         except ProviderError as error:
             self._close(call_id, report_of_error(error), error)
             raise
@@ -119,7 +211,14 @@ class RecordedCall:
             self._close(call_id, cut_off(progress, CallOutcome.UNKNOWN))
             raise
 
-    def _await(self, future: Future[Answer]) -> Answer:
+    def _in_the_air(self, future: Future[T]) -> T:
+        self._held.at_stop(future.cancel)
+        try:
+            return self._await(future)
+        finally:
+            future.cancel()  # of no effect once it is done; nothing goes on behind our back otherwise
+
+    def _await(self, future: Future[T]) -> T:
         while True:
             left = self._held.seconds_left
             if left <= 0:
@@ -141,21 +240,25 @@ class RecordedCall:
         self._persist(close)
 
 
-def mark_lane(session: Session, lane: str, error: ProviderError) -> None:
-    """What this error says about the way to the provider, for everybody. One about the document says: it is open."""
+def mark_lane(session: Session, lane: str, error: ProviderError) -> Closed | None:
+    """What this error says about the way to the provider, for everybody. One about the document says: it is open.
+
+    Whether the lane is closed now.
+    """
     if error.category in STOPS_THE_LANE:
         lanes.stop(session, lane, category=error.category, code=error.code)
     elif error.category is Category.RATE_LIMITED or (error.category, error.code) in COOLS_THE_LANE:
         lanes.cool(session, lane, seconds=error.retry_after_seconds, category=error.category, code=error.code)
     elif error.http_status is not None:
         lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS)
+    return lanes.door(session, lane)
 
 
 def report_of_answer(answer: Answer) -> CallReport:
     """What the row of a call says after this answer."""
     return CallReport(
         CallOutcome.SUCCEEDED,
-        code="output_limit" if answer.cut_off else None,
+        code=CUT_OFF if answer.cut_off else None,
         request_id=answer.request_id,
         response_id=answer.response_id,
         model=answer.model,

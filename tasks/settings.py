@@ -44,6 +44,8 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = None
     openai_base_url: str | None = Field(None, description="Another server that speaks the same language.")
     openai_api: Literal["responses", "chat"] = "responses"
+    openai_background: bool = Field(False, description="Hand requests over and ask afterwards.")
+    openai_store_after: bool = Field(True, description="Whether the provider may keep a response that is saved here.")
     ai_model: str = "gpt-5-mini"
 
     connect_timeout_seconds: float = Field(5, gt=0, allow_inf_nan=False)
@@ -144,4 +146,6 @@ def _wrong_addresses(settings: Settings) -> list[str]:
 def _wrong_provider(settings: Settings) -> list[str]:
     if settings.ai_provider == "openai" and settings.openai_api_key is None:
         return ["OPENAI_API_KEY is missing. Set it, or set AI_PROVIDER=local to run without an AI service."]
+    if settings.openai_background and (settings.ai_provider, settings.openai_api) != ("openai", "responses"):
+        return ["OPENAI_BACKGROUND=1 needs AI_PROVIDER=openai and OPENAI_API=responses. Change one of the three."]
     return []

@@ -6,6 +6,7 @@ handed back uncounted and goes on in a next delivery; the job's deadline still h
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -19,9 +20,10 @@ from tasks.heartbeat import HeldClaim
 from tasks.ledger import calls, checkpoints, lanes
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
+from tasks.look_again import look_again_in
 from tasks.provider import Prompt
 from tasks.provider.loop import ProviderLoop
-from tasks.recorded_call import LOOK_AROUND_SECONDS, Answered, RecordedCall
+from tasks.recorded_call import LOOK_AROUND_SECONDS, Answered, RecordedCall, WaitsAtProvider
 from tasks.settings import Settings
 from tasks.workflows import Finished, Step, Workflow
 from tasks.workflows.answers import tidy
@@ -52,6 +54,7 @@ class Steps:
         self._saved = dict(saved)
         self._saving = threading.Lock()
         self._done_here = 0
+        self._waits_here = False
 
     @property
     def facts(self) -> dict[str, object]:
@@ -61,7 +64,8 @@ class Steps:
         return {**facts, **({"cut_off": True} if any(fact.get("cut_off") for fact in made) else {})}
 
     def work_off(self, workflow: Workflow, text: str, options: Mapping[str, str]) -> Finished:
-        """Make every step there is to make. Raises JobError, Stopped, LaneClosed, OutOfTime, ClaimLost."""
+        """Make every step there is to make. Raises JobError, Stopped, LaneClosed, WaitsAtProvider,
+        OutOfTime, ClaimLost."""
         while True:
             answers = {name: step.text for name, step in self._saved.items()}
             outcome = workflow.next(text, options, answers, self._settings.call_chars)
@@ -70,7 +74,10 @@ class Steps:
             self._make(outcome.steps, done=outcome.done, total=outcome.total)
 
     def _make(self, steps: Sequence[Step], *, done: int, total: int) -> None:
-        """Make all these steps. The first error is raised when those that were in the air have ended and are saved."""
+        """Make all these steps. The first error is raised when those that were in the air have ended and are saved.
+
+        Steps that wait at the provider keep nobody: all are handed over, then the shortest of their waits is raised.
+        """
         counted = _Count(done, total, len(steps))
         if len(steps) == 1:
             self._one(steps[0], counted)
@@ -84,27 +91,43 @@ class Steps:
 
     def _collect(self, running: set[Future[None]]) -> None:
         first: BaseException | None = None
+        waits: list[WaitsAtProvider] = []
         while running:
             ended, running = wait(running, LOOK_AROUND_SECONDS, return_when="FIRST_COMPLETED")
             for one in ended:
                 error = None if one.cancelled() else one.exception()
-                if error is not None and first is None:
+                if isinstance(error, WaitsAtProvider):
+                    waits.append(error)
+                elif error is not None and first is None:
                     first = error
                     for other in running:
                         other.cancel()  # only what has not begun; what is in the air is paid for
         if first is not None:
             raise first
+        if waits:
+            raise min(waits, key=lambda wait: math.inf if wait.seconds is None else wait.seconds)
 
     def _one(self, step: Step, counted: _Count) -> None:
         self._held.check()
-        if self._done_here and self._held.seconds_left < self._settings.provider_call_seconds:
-            raise OutOfTime
-        answered = self._call.ask(step.prompt, step=step.name)
-        if answered.answer.cut_off and self._held.seconds_left > self._settings.provider_call_seconds:
+        if self._held.seconds_left < self._settings.provider_call_seconds:
+            if self._done_here:
+                raise OutOfTime
+            if self._waits_here:
+                raise WaitsAtProvider(look_again_in(0))
+        again = self._persist(lambda session: calls.was_cut_off(session, self._held.claim.job_id, step.name))
+        answered = self._ask(shorter(step.prompt) if again else step.prompt, step)
+        if answered.answer.cut_off and not again and self._held.seconds_left > self._settings.provider_call_seconds:
             self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
-            answered = self._call.ask(shorter(step.prompt), step=step.name)
+            answered = self._ask(shorter(step.prompt), step)
         self._keep(step, answered, counted)
         reached("worker.answer_saved")
+
+    def _ask(self, prompt: Prompt, step: Step) -> Answered:
+        try:
+            return self._call.ask(prompt, step=step.name)
+        except WaitsAtProvider:
+            self._waits_here = True
+            raise
 
     def _keep(self, step: Step, answered: Answered, counted: _Count) -> None:
         provider = self._loop.provider

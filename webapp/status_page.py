@@ -103,7 +103,7 @@ def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings
     overdue = pulse.seconds_overdue if is_late(pulse) else None
     no_worker = overdue is not None and no_worker_seen(session)
     lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
-    log = [line for line in map(wording.log_line, queries.events_of(session, job_id)) if line is not None]
+    log = [line for line in map(wording.log_line, wording.told(queries.events_of(session, job_id))) if line is not None]
     return StatusPage(
         job=job,
         reference=reference_of(job.id),

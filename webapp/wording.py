@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -238,6 +238,17 @@ class LogLine:
     until: datetime | None = None
 
 
+def told(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
+    """The events without those of a job that was looked at and went on waiting: the first of them tells it all."""
+    waits = False
+    for event in events:
+        waits_now = event.event == Event.RELEASE and event.facts.get("reason") in _WAITS
+        if waits and (waits_now or event.event == Event.CLAIM):
+            continue
+        waits = waits_now
+        yield event
+
+
 def log_line(event: JobEvent) -> LogLine | None:
     """What happened, as the owner reads it; None for what only the machine cares about."""
     text = _log_text(Event(event.event), State(event.state), event.facts)
@@ -250,7 +261,9 @@ _RELEASES = {
     "shutdown": "Put back unfinished, because the worker had to stop.",
     "continue": "Put back with its finished parts saved. It goes on with the rest.",
     "lane": "Put back, because the AI service takes no requests right now.",
+    "no_place": "Put back, because the AI service has as many of our requests as we allow.",
 }
+_WAITS = frozenset({"waits_at_provider", "no_place"})
 
 
 def _log_text(event: Event, state: State, facts: Mapping[str, Any]) -> str | None:
@@ -268,7 +281,9 @@ def _log_text(event: Event, state: State, facts: Mapping[str, Any]) -> str | Non
         else "Summary saved.",
         Event.RETRY_LATER: cause,
         Event.FAIL: f"Stopped. {cause}",
-        Event.RELEASE: f"{_RELEASES.get(facts.get('reason', ''), 'Put back unfinished.')} {UNCOUNTED}",
+        Event.RELEASE: "Handed to the AI service, which is working on it."
+        if facts.get("reason") == "waits_at_provider"
+        else f"{_RELEASES.get(facts.get('reason', ''), 'Put back unfinished.')} {UNCOUNTED}",
         Event.EXPIRE: f"The worker went silent. Another one takes over. {UNCOUNTED}",
         Event.REPLAY: "You asked to try again."
         if facts.get("cause") == OWNER_TRIES_AGAIN

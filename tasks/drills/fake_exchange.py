@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from tasks.drills import fake_background
 from tasks.drills.fake_answers import Reply, reply_for
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class Gate:
 
     def open(self) -> None:
         self._outside.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._outside.fileno() == -1
 
     def close(self) -> None:
         self._outside.close()
@@ -93,15 +98,34 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         fake = self.server.fake
+        if self.path.startswith(fake_background.PATH):
+            return self._about("GET")
         with fake.changed:
             log = [
                 {**vars(seen), "body": seen.body.decode("utf-8", "replace"), "bytes": len(seen.body)}
                 for seen in fake.requests
             ]
-        self._control(log if self.path == "/_log" else None)
+        return self._control(log if self.path == "/_log" else None)
+
+    def do_DELETE(self) -> None:
+        self._about("DELETE")
+
+    def _about(self, method: str) -> None:
+        """Answer what is asked about a generation in the background."""
+        seen = Seen(0, 0.0, self.path, {}, b"", method)
+        try:
+            reply, step = fake_background.handle(self.server.fake, method, self.path)
+            if step is not None:
+                self._act(seen, step)
+            elif reply is not None:
+                self._send(reply, "req-fake-about")
+        except (_Gone, OSError):
+            self.close_connection = True
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.startswith(fake_background.PATH):
+            return self._about("POST")
         if self.path.startswith("/_"):
             return self._steer(body)
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -132,6 +156,9 @@ class Handler(BaseHTTPRequestHandler):
         self._send(Reply(404 if answer is None else 200, json.dumps(answer).encode()), "control")
 
     def _act(self, seen: Seen, step: Step) -> None:
+        accepted = fake_background.begin(self.server.fake, seen, step)
+        if accepted is not None:
+            return self._send(accepted, f"req-fake-{seen.number}")
         mode = step["mode"]
         self._pause(step.get("delay", step.get("seconds", 0)))
         if mode == "gate":

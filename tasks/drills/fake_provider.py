@@ -16,6 +16,7 @@ whose body contains that marker, so that concurrent jobs can each have their own
   quota  rate {"retry_after", "retry_after_ms"}  overloaded  context  auth
   html200 text200 empty200 badjson badutf8 badgzip null200 list200 string200 obj200 error200 {"err", "type"}
   length length_empty refusal filter nochoices nullmessage blank failed {"err"} status200 {"status"}
+What a request in background mode can meet besides is in `fake_background`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from tasks.drills.fake_background import Generation
 from tasks.drills.fake_exchange import Gate, Handler, Seen, Server, Step, shut
 
 
@@ -66,6 +68,7 @@ class FakeProvider:
         with self.changed:
             self._scripts: dict[str, list[Step]] = {"": [{"mode": "ok"}]}
             self.requests: list[Seen] = []
+            self.generations: list[Generation] = []
             self.most_in_flight = 0
 
     def script(self, steps: Sequence[Step], *, marker: str = "") -> None:

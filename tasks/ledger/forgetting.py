@@ -11,6 +11,7 @@ import uuid
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
 
+from tasks.ledger import responses
 from tasks.ledger.models import Document, Job, Submission
 
 
@@ -22,21 +23,22 @@ def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.U
     if owned is None:
         return None
     # The document's own lock only keeps a new job from being recorded about it.
-    jobs = _delete_jobs(session, Job.document_id == document_id)
+    jobs = _forget_jobs(session, Job.document_id == document_id)
     session.execute(delete(Document).where(Document.id == document_id))
     return jobs
 
 
 def forget_account(session: Session, account_id: uuid.UUID) -> int:
     """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
-    jobs = _delete_jobs(session, Job.account_id == account_id)
+    jobs = _forget_jobs(session, Job.account_id == account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))
     return jobs
 
 
-def _delete_jobs(session: Session, which: ColumnElement[bool]) -> int:
-    # Locked in the order of their ids first, as everybody does who moves many jobs at once: no deadlock.
+def _forget_jobs(session: Session, which: ColumnElement[bool]) -> int:
+    """Delete these jobs; what the AI provider still has of them is deleted there by the next sweep. How many."""
     jobs = session.execute(select(Job.id).where(which).order_by(Job.id).with_for_update()).scalars().all()
+    responses.leave_behind(session, jobs)
     session.execute(delete(Job).where(Job.id.in_(jobs)))
     return len(jobs)

@@ -229,6 +229,12 @@ class ProviderCall(Base):
         CheckConstraint("(outcome = 'open') = (ended_at IS NULL)", name="an_ended_call_has_an_outcome"),
         Index("calls_of_a_job", "job_id", "started_at"),
         Index("open_calls", "lane", postgresql_where=text("outcome = 'open'")),
+        Index(
+            "responses_kept_by_the_provider",
+            "lane",
+            "started_at",
+            postgresql_where=text("background AND response_deleted_at IS NULL AND outcome <> 'open'"),
+        ),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -245,9 +251,25 @@ class ProviderCall(Base):
     error_code: Mapped[str | None]
     http_status: Mapped[int | None]
     request_id: Mapped[str | None]  # the provider's own, for its support
+    # The provider's name for the answer. While the call is open it can be asked about by it.
     response_id: Mapped[str | None]
+    background: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    response_deleted_at: Mapped[datetime | None]  # None: for all we know, the provider still has it
     input_tokens: Mapped[int | None]  # None: not reported
     output_tokens: Mapped[int | None]
+
+
+class LeftResponse(Base):
+    """A response that was left with the provider when its job was deleted here: to be cancelled and deleted there too.
+
+    Holds nothing of the job or its owner.
+    """
+
+    __tablename__ = "left_responses"
+
+    response_id: Mapped[str] = mapped_column(primary_key=True)
+    lane: Mapped[str]
+    left_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class Result(Base):

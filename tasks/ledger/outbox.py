@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from tasks.ledger.models import Delivery, Job
+from tasks.ledger.states import WAITING
 
 
 @dataclass(frozen=True)
@@ -159,3 +160,18 @@ def oldest_overdue_seconds(session: Session, queue: str) -> float:
         select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(Delivery.queue == queue)
     ).scalar()
     return max(0.0, float(age or 0))
+
+
+def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
+    """Owe a waiting job the delivery it lacks, and give its number. None if it is held, finished, or owed one.
+
+    Nothing here leaves a job like that; a row deleted by hand does.
+    """
+    # The job first, and the look at its delivery in a statement of its own: a join would show the delivery as it was
+    # before the wait for the lock, and several sweeps would each owe one.
+    waiting = session.execute(
+        select(Job.next_attempt_at).where(Job.id == job_id, Job.state.in_(list(WAITING))).with_for_update()
+    ).one_or_none()
+    if waiting is None or session.get(Delivery, job_id, populate_existing=True) is not None:
+        return None
+    return owe(session, job_id, not_before=waiting[0])

@@ -31,7 +31,8 @@ class JobView:
     """All that a status page or the API shows of a job, read in one go. Instants are the database's.
 
     `now` is the database's clock at the read; `next_attempt_at` is None unless waiting to retry; `read_facts` is None
-    until the document was read; `unknown_calls` counts calls that may have been billed without an answer.
+    until the document was read; `unknown_calls` counts calls that may have been billed without an answer, `at_provider`
+    those the provider works on while nobody is connected.
     """
 
     id: uuid.UUID
@@ -61,6 +62,7 @@ class JobView:
     original_kept: bool
     read_facts: Mapping[str, Any] | None
     unknown_calls: int
+    at_provider: int
     fresh: bool
 
     @property
@@ -103,6 +105,15 @@ def _job_columns() -> Select[Any]:
         .where(ProviderCall.job_id == Job.id, ProviderCall.outcome == CallOutcome.UNKNOWN)
         .scalar_subquery()
     )
+    at_provider = (
+        select(func.count())
+        .where(
+            ProviderCall.job_id == Job.id,
+            ProviderCall.outcome == CallOutcome.OPEN,
+            ProviderCall.response_id.is_not(None),
+        )
+        .scalar_subquery()
+    )
     read_facts = (
         select(Checkpoint.facts).where(Checkpoint.job_id == Job.id, Checkpoint.step == "read").scalar_subquery()
     )
@@ -115,6 +126,7 @@ def _job_columns() -> Select[Any]:
         Document.content.is_not(None).label("original_kept"),
         read_facts.label("read_facts"),
         unknown.label("unknown_calls"),
+        at_provider.label("at_provider"),
     ).join(Document, Document.id == Job.document_id)
 
 
@@ -150,6 +162,7 @@ def _view(row: Row[Any]) -> JobView:
         original_kept=row.original_kept,
         read_facts=row.read_facts,
         unknown_calls=row.unknown_calls,
+        at_provider=row.at_provider,
         fresh=job.fresh_run_key is not None,
     )
 

@@ -21,7 +21,7 @@ from tasks.ledger.errors import Category, ClaimLost
 from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move, seconds
 from tasks.ledger.history import note
 from tasks.ledger.models import Attempt, Delivery, Job, Result
-from tasks.ledger.states import TERMINAL, WAITING, CallOutcome, Event, Outcome, State
+from tasks.ledger.states import TERMINAL, CallOutcome, Event, Outcome, State
 
 LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back one by one within this
 
@@ -162,9 +162,10 @@ def release(
     *,
     reason: str,
     interrupted: bool,
+    wait_seconds: float = 0,
     behind: tuple[str, lanes.Closed] | None = None,
 ) -> State:
-    """Hand the job back, uncounted: owed again at once, or when the lane it is `behind` may be asked again.
+    """Hand the job back, uncounted: owed again after a wait, or when the lane it is `behind` may be asked again.
 
     `interrupted` feeds the poison guard. Raises ClaimLost.
     """
@@ -178,7 +179,8 @@ def release(
         facts={"reason": reason},
     )
     if state is State.QUEUED:
-        outbox.owe(session, claim.job_id)
+        due = session.execute(select(func.now() + seconds(wait_seconds))).scalar_one()
+        outbox.owe(session, claim.job_id, not_before=due)
         if behind is not None:
             lanes.wait_for(session, claim.job_id, *behind, spread_seconds=LANE_SPREAD_SECONDS)
     return state
@@ -315,18 +317,3 @@ def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime
     if row is None:
         raise ClaimLost
     return row[0], row[1]
-
-
-def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
-    """Owe a waiting job the delivery it lacks, and give its number. None if it is held, finished, or owed one.
-
-    Nothing here leaves a job like that; a row deleted by hand does.
-    """
-    # The job first, and the look at its delivery in a statement of its own: a join would show the delivery as it was
-    # before the wait for the lock, and several sweeps would each owe one.
-    waiting = session.execute(
-        select(Job.next_attempt_at).where(Job.id == job_id, Job.state.in_(list(WAITING))).with_for_update()
-    ).one_or_none()
-    if waiting is None or session.get(Delivery, job_id, populate_existing=True) is not None:
-        return None
-    return outbox.owe(session, job_id, not_before=waiting[0])

@@ -6,8 +6,8 @@ retries, waits for a retry, or reads the environment (the HTTP client's proxy an
 
 from __future__ import annotations
 
-from tasks.provider.base import Answer, CallProgress, Prompt, Provider, ProviderError
-from tasks.provider.budget import complete_within
+from tasks.provider.base import Answer, BackgroundProvider, CallProgress, Pending, Prompt, Provider, ProviderError
+from tasks.provider.budget import complete_within, within
 from tasks.provider.settings import ProviderSettings
 
 
@@ -20,6 +20,10 @@ def make_provider(settings: ProviderSettings) -> Provider:
         from tasks.provider.local import LocalProvider
 
         return LocalProvider()
+    if settings.api == "responses":
+        from tasks.provider.openai_background import BackgroundOpenAIProvider
+
+        return BackgroundOpenAIProvider(settings)
     from tasks.provider.openai_api import OpenAIProvider
 
     return OpenAIProvider(settings)
@@ -27,11 +31,14 @@ def make_provider(settings: ProviderSettings) -> Provider:
 
 __all__ = [
     "Answer",
+    "BackgroundProvider",
     "CallProgress",
+    "Pending",
     "Prompt",
     "Provider",
     "ProviderError",
     "ProviderSettings",
     "complete_within",
     "make_provider",
+    "within",
 ]

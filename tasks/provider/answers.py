@@ -40,7 +40,7 @@ def read_answer(api: str, body: bytes, *, model: str, request_id: str | None) ->
 
     Raises ProviderError: UNCERTAIN for whatever is no answer, since the work may be done and billed.
     """
-    data = _json_object(body)
+    data = json_object(body)
     if data is None:
         raise _error((Category.UNCERTAIN, "unreadable"), request_id)
     if data.get("error"):
@@ -109,7 +109,7 @@ def _error(verdict: Verdict, request_id: str | None, error_code: str | None = No
     return ProviderError(*verdict, sent=True, http_status=200, error_code=error_code, request_id=request_id)
 
 
-def _json_object(body: bytes) -> dict[str, Any] | None:
+def json_object(body: bytes) -> dict[str, Any] | None:
     """The JSON object in the body; None for anything else, also for nesting deeper than the parser stands."""
     try:
         data = json.loads(body)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tasks.ledger.errors import Category, JobError
 
@@ -48,6 +48,13 @@ class Answer:
     cut_off: bool = False
 
 
+@dataclass(frozen=True)
+class Pending:
+    """The provider took the request and works on it; `response_id` is what it can be asked about by."""
+
+    response_id: str
+
+
 @dataclass
 class CallProgress:
     """How far a call got, kept outside it, so that it can still be read after the call was cut off.
@@ -67,6 +74,8 @@ class ProviderError(JobError):
     `http_status` is None when no answer came. `error_code` is the provider's own word, only where it looks like one.
     `retry_after_seconds` is how long the provider asked to stay away, unbounded; None when it did not say.
     `sent` False means that the request certainly never reached the server, so nothing can have been billed.
+    `response_over` True is about a response that was asked about: it has ended without a summary, or is gone. False
+    says nothing of it: it may go on.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class ProviderError(JobError):
         error_code: str | None = None,
         request_id: str | None = None,
         retry_after_seconds: float | None = None,
+        response_over: bool = False,
     ) -> None:
         super().__init__(category, code)
         self.sent = sent
@@ -86,6 +96,7 @@ class ProviderError(JobError):
         self.error_code = error_code if error_code and _ERROR_CODE.match(error_code) else None
         self.request_id = clean_identifier(request_id)
         self.retry_after_seconds = retry_after_seconds
+        self.response_over = response_over
 
 
 class Provider(Protocol):
@@ -103,6 +114,31 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Close every connection. No call may follow."""
+        ...
+
+
+@runtime_checkable
+class BackgroundProvider(Provider, Protocol):
+    """A provider that works on a request while nobody is connected, and can be asked about it afterwards."""
+
+    async def start(self, prompt: Prompt, *, client_request_id: str, metadata: Mapping[str, str]) -> Answer | Pending:
+        """Hand the request over. An Answer where the server ignored the wish and answered at once."""
+        ...
+
+    async def look(self, response_id: str) -> Answer | Pending:
+        """How it stands. Raises ProviderError; its `response_over` tells the end of the response from a look that
+        failed. An id the provider does not know is UNCERTAIN, `response_gone`."""
+        ...
+
+    async def withdraw(self, response_id: str) -> Answer | None:
+        """Cancel it, and look once more: the Answer if it was faster, None if nothing came of it.
+
+        Raises ProviderError: as `look` does where it is gone; OVERLOADED, `still_running`, where it did not stop yet.
+        """
+        ...
+
+    async def delete(self, response_id: str) -> None:
+        """Let the provider forget it. One that is gone already is fine."""
         ...
 
 

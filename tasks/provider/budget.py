@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from tasks.ledger.errors import Category
 from tasks.provider.base import Answer, CallProgress, Prompt, Provider, ProviderError, call_progress
+
+T = TypeVar("T")
 
 
 async def complete_within(
@@ -22,7 +26,18 @@ async def complete_within(
     client_request_id: str,
     progress: CallProgress | None = None,
 ) -> Answer:
-    """The answer, or a ProviderError, within the budget; a call that is cut off has its connection closed.
+    """The answer, or a ProviderError, within the budget: see `within`."""
+    return await within(
+        lambda: provider.complete(prompt, client_request_id=client_request_id),
+        budget_seconds=budget_seconds,
+        progress=progress,
+    )
+
+
+async def within(
+    exchange: Callable[[], Awaitable[T]], *, budget_seconds: float, progress: CallProgress | None = None
+) -> T:
+    """What the exchange brings, or a ProviderError, within the budget; one cut off has its connection closed.
 
     Cut off after the request began to leave: UNCERTAIN, since the server may finish and bill it. Before that: TIMEOUT.
     Hand in a `progress` to know `sent` even when the call is cancelled from outside.
@@ -33,7 +48,7 @@ async def complete_within(
     token = call_progress.set(progress)
     try:
         async with asyncio.timeout(budget_seconds):
-            return await provider.complete(prompt, client_request_id=client_request_id)
+            return await exchange()
     except TimeoutError:
         pass
     finally:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
 from tasks.ledger.errors import Category
 from tasks.provider import make_provider
-from tasks.provider.base import Answer, CallProgress, Prompt, Provider, ProviderError
-from tasks.provider.budget import complete_within
+from tasks.provider.base import Answer, BackgroundProvider, CallProgress, Pending, Prompt, Provider, ProviderError
+from tasks.provider.budget import within
 from tasks.provider.settings import ProviderSettings
+
+T = TypeVar("T")
 
 
 class ProviderLoop:
@@ -41,6 +44,11 @@ class ProviderLoop:
         assert self._provider is not None, "not started"
         return self._provider
 
+    @property
+    def background(self) -> BackgroundProvider | None:
+        """The provider, if it can be asked about a request afterwards."""
+        return self.provider if isinstance(self.provider, BackgroundProvider) else None
+
     def start(self) -> None:
         """Return once calls can be submitted. Raises ProviderError when the provider cannot be made."""
         self._thread.start()
@@ -56,11 +64,50 @@ class ProviderLoop:
         `future.result(timeout)`, then `future.cancel()`. Hand in a `progress` to know afterwards whether a cancelled
         call had been sent. After close(): ProviderError at once.
         """
+        return self._submit(
+            lambda: self.provider.complete(prompt, client_request_id=client_request_id), budget_seconds, progress
+        )
+
+    def submit_start(
+        self,
+        prompt: Prompt,
+        *,
+        client_request_id: str,
+        metadata: Mapping[str, str],
+        budget_seconds: float,
+        progress: CallProgress | None = None,
+    ) -> Future[Answer | Pending]:
+        """Hand a request over, as `BackgroundProvider.start` does. The rest is as in `submit`."""
+        return self._submit(
+            lambda: self._asked_later().start(prompt, client_request_id=client_request_id, metadata=metadata),
+            budget_seconds,
+            progress,
+        )
+
+    def submit_look(self, response_id: str, *, budget_seconds: float) -> Future[Answer | Pending]:
+        """Ask how a response stands."""
+        return self._submit(lambda: self._asked_later().look(response_id), budget_seconds)
+
+    def submit_withdraw(self, response_id: str, *, budget_seconds: float) -> Future[Answer | None]:
+        """Cancel a response; the budget is for all that belongs to it."""
+        return self._submit(lambda: self._asked_later().withdraw(response_id), budget_seconds)
+
+    def submit_delete(self, response_id: str, *, budget_seconds: float) -> Future[None]:
+        """Let the provider forget a response."""
+        return self._submit(lambda: self._asked_later().delete(response_id), budget_seconds)
+
+    def _asked_later(self) -> BackgroundProvider:
+        provider = self.background
+        assert provider is not None, "only where `background` says so"
+        return provider
+
+    def _submit(
+        self, exchange: Callable[[], Awaitable[T]], budget_seconds: float, progress: CallProgress | None = None
+    ) -> Future[T]:
         with self._closing:
             if self._closed or self._loop is None:
                 raise ProviderError(Category.CONNECTION, "client_closed", sent=False)
-            call = self._call(prompt, client_request_id, budget_seconds, progress)
-            return asyncio.run_coroutine_threadsafe(call, self._loop)
+            return asyncio.run_coroutine_threadsafe(self._call(exchange, budget_seconds, progress), self._loop)
 
     def close(self, timeout: float) -> bool:
         """Cut off every call and close the connections; False when that took longer than the timeout, in seconds."""
@@ -73,17 +120,11 @@ class ProviderLoop:
         return not self._thread.is_alive()
 
     async def _call(
-        self, prompt: Prompt, client_request_id: str, budget_seconds: float, progress: CallProgress | None
-    ) -> Answer:
+        self, exchange: Callable[[], Awaitable[T]], budget_seconds: float, progress: CallProgress | None
+    ) -> T:
         assert self._places is not None
         async with self._places:
-            return await complete_within(
-                self.provider,
-                prompt,
-                budget_seconds=budget_seconds,
-                client_request_id=client_request_id,
-                progress=progress,
-            )
+            return await within(exchange, budget_seconds=budget_seconds, progress=progress)
 
     def _run(self) -> None:
         loop = asyncio.new_event_loop()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import httpx2
 import openai
@@ -16,6 +17,7 @@ from tasks.provider.prompt import messages
 from tasks.provider.settings import OPENAI_BASE_URL, ProviderSettings
 from tasks.provider.watch import bound_answer, watch_sending
 
+T = TypeVar("T")
 _KEY = re.compile(r"[\x21-\x7e]+\Z")
 
 
@@ -44,15 +46,20 @@ class OpenAIProvider:
         return f"Summary by the AI model {self._settings.model}"
 
     async def complete(self, prompt: Prompt, *, client_request_id: str) -> Answer:
-        progress = call_progress.get() or CallProgress()
-        token = call_progress.set(progress)
-        try:
-            if clean_identifier(client_request_id) is None:
-                raise ProviderError(Category.INTERNAL, "client_request_id", sent=False)
-            raw = await self._send(prompt, client_request_id)
+        async def ask() -> Answer:
+            raw = await self._send(prompt, checked_headers(client_request_id))
             return read_answer(
                 self._settings.api, raw.content, model=self._settings.model, request_id=raw.headers.get("x-request-id")
             )
+
+        return await self._exchange(ask)
+
+    async def _exchange(self, exchange: Callable[[], Awaitable[T]]) -> T:
+        """Everything we say to the provider goes through here. Raises ProviderError and nothing else."""
+        progress = call_progress.get() or CallProgress()
+        token = call_progress.set(progress)
+        try:
+            return await exchange()
         except Exception as error:
             failure = classify_exception(error, sent=progress.sent)
         finally:
@@ -64,27 +71,39 @@ class OpenAIProvider:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _send(self, prompt: Prompt, client_request_id: str) -> Any:
+    async def _send(self, prompt: Prompt, headers: dict[str, str]) -> Any:
+        if self._settings.api == "responses":
+            return await self._responses.create(**self._request(prompt), store=False, extra_headers=headers)
         system, user = messages(prompt)
         limit = prompt.max_output_tokens
-        # The first is for OpenAI's support to find a call whose answer never came. The second is not documented for
-        # these endpoints: gateways may use it, nobody here relies on it.
-        headers = {"X-Client-Request-Id": client_request_id, "Idempotency-Key": client_request_id}
-        if self._settings.api == "responses":
-            return await self._responses.create(
-                model=self._settings.model,
-                instructions=system,
-                input=user,
-                store=False,
-                max_output_tokens=openai.omit if limit is None else limit,
-                extra_headers=headers,
-            )
         return await self._chat.create(
             model=self._settings.model,
             messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
             max_completion_tokens=openai.omit if limit is None else limit,
             extra_headers=headers,
         )
+
+    def _request(self, prompt: Prompt) -> dict[str, Any]:
+        """What the Responses API is asked, however it is to answer."""
+        system, user = messages(prompt)
+        limit = prompt.max_output_tokens
+        return {
+            "model": self._settings.model,
+            "instructions": system,
+            "input": user,
+            "max_output_tokens": openai.omit if limit is None else limit,
+        }
+
+
+def checked_headers(client_request_id: str) -> dict[str, str]:
+    """The headers that carry our id of a call.
+
+    The first is for OpenAI's support to find a call whose answer never came. The second is not documented for these
+    endpoints: gateways may use it, nobody here relies on it. Raises ProviderError(INTERNAL).
+    """
+    if clean_identifier(client_request_id) is None:
+        raise ProviderError(Category.INTERNAL, "client_request_id", sent=False)
+    return {"X-Client-Request-Id": client_request_id, "Idempotency-Key": client_request_id}
 
 
 def _make_client(settings: ProviderSettings) -> openai.AsyncOpenAI:

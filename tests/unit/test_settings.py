@@ -57,6 +57,8 @@ def test_every_way_a_host_writes_the_database_address_works(environment: pytest.
         ({"PROVIDER_CALL_SECONDS": "inf"}, ["PROVIDER_CALL_SECONDS"]),
         ({"AI_PROVIDER": "magic"}, ["AI_PROVIDER"]),
         ({"REGISTRATION": "sometimes"}, ["REGISTRATION"]),
+        ({"OPENAI_BACKGROUND": "1", "AI_PROVIDER": "local"}, ["OPENAI_BACKGROUND", "AI_PROVIDER"]),
+        ({"OPENAI_BACKGROUND": "1", "OPENAI_API": "chat"}, ["OPENAI_BACKGROUND", "OPENAI_API"]),
         ({"DATABASE_URL": "mysql://u:hunter2@db/site"}, ["DATABASE_URL"]),
         ({"REDIS_URL": "http://:hunter2@redis"}, ["REDIS_URL"]),
     ],
