@@ -164,7 +164,7 @@ def show(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.delete("/jobs/<uuid:job_id>")
 def delete(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Delete the job's document, with every job about it, their summaries and their history."""
+    """Delete the job's document, with every job about it, their results and their history."""
     if not forget_document_of(job_id, g.account_id):
         raise Problem(problem(404, NO_SUCH_JOB))
     return Response(status=204)
@@ -172,7 +172,7 @@ def delete(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.get("/jobs/<uuid:job_id>/result")
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The summary. 409 while there is none, with the job's state."""
+    """What was made of the document. 409 while there is none, with the job's state."""
     job = _job(job_id)
     with transaction() as session:
         saved = queries.result_of(session, job_id, g.account_id)

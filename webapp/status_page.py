@@ -17,11 +17,12 @@ from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView, LaneWait, Pulse
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
-from tasks.workflows import WORKFLOWS, Choice
+from tasks.workflows import WORKFLOWS, AsCsv, Choice
 from webapp import wording
 from webapp.parts import parts
 from webapp.submitting import can_try_again, can_wish_again
 from webapp.wording import BADGES, Failure, LogLine
+from webapp.work_words import WorkWords, title_of, words_of
 
 LONGER_THAN_USUAL_SECONDS = 30
 WORKER_SEEN_WITHIN_SECONDS = 60
@@ -82,6 +83,16 @@ class StatusPage:
         return self.badge
 
     @property
+    def words(self) -> WorkWords:
+        """What the page says of this sort of work."""
+        return words_of(self.job.workflow)
+
+    @property
+    def offers_csv(self) -> bool:
+        """Whether the result can be had as a table for a spreadsheet."""
+        return isinstance(WORKFLOWS.get(self.job.workflow), AsCsv)
+
+    @property
     def waits_for_operator(self) -> bool:
         """Whether it failed of something that would stop any other document too, until the operator mends it."""
         return self.job.state is State.FAILED and self.job.error_category in wording.ONLY_THE_OPERATOR
@@ -103,14 +114,15 @@ def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings
     overdue = pulse.seconds_overdue if is_late(pulse) else None
     no_worker = overdue is not None and no_worker_seen(session)
     lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
-    log = [line for line in map(wording.log_line, queries.events_of(session, job_id)) if line is not None]
+    made = title_of(job.workflow)
+    log = [wording.log_line(event, made) for event in queries.events_of(session, job_id)]
     return StatusPage(
         job=job,
         reference=reference_of(job.id),
         badge=BADGES[job.state],
         description=_description(job),
         stops=_stops(job),
-        log=log,
+        log=[line for line in log if line is not None],
         failure=_failure(job, lane),
         overdue_seconds=overdue,
         no_worker=no_worker,
@@ -206,6 +218,7 @@ def _description(job: JobView) -> str:
 
 
 def _stops(job: JobView) -> list[Stop]:
+    words = words_of(job.workflow)
     read, saved = job.read_facts is not None, job.state is State.SUCCEEDED
     started, waiting = job.started_at is not None, job.state in WAITING
     stopped = job.state in (State.FAILED, State.CANCELLED)
@@ -218,7 +231,7 @@ def _stops(job: JobView) -> list[Stop]:
         Stop("Accepted", places[0], at=job.created_at, waiting=waiting),
         Stop("Read", places[1], ending if places[1] == "stopped" else _read_fact(job) or reading, waiting=waiting),
         Stop(
-            "Summarised" if saved else "Summarising",
+            words.stop_made if saved else words.stop_making,
             places[2],
             ending if places[2] == "stopped" else measured if here >= 2 else None,
             waiting=waiting,
