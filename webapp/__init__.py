@@ -16,6 +16,7 @@ from webapp import (
     accounts,
     api,
     assets,
+    cost_words,
     documents,
     errors,
     health,
@@ -100,6 +101,7 @@ def _furnish_templates(app: Flask) -> None:
         counted=wording.counted,
         kind_label=status_page.kind_label,
         workflow_title=work_words.title_of,
+        usage=cost_words.usage_in_words,
     )
     app.jinja_env.globals["view_names"] = app.view_functions
     app.jinja_env.globals["now"] = lambda: datetime.now(UTC)

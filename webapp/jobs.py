@@ -158,8 +158,11 @@ def _handed_in() -> HandedIn:
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
     """This person's job. Somebody else's is answered like one that never was."""
+    settings = parts().settings
     with transaction() as database:
-        page = status_page.page_of(database, job_id, viewer().id, parts().settings)
+        page = status_page.page_of(
+            database, job_id, viewer().id, settings, with_cost=settings.show_cost_to_owner or viewer().is_operator
+        )
     if page is None:
         abort(404)
     return page

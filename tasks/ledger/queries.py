@@ -271,6 +271,31 @@ def original_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | Non
     ).scalar_one_or_none()
 
 
+def beginning_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, length: int) -> str | None:
+    """The first characters of the text that was read of the owner's document; None until it was read."""
+    return session.execute(
+        select(func.left(Checkpoint.text, length))
+        .join(Job, Job.id == Checkpoint.job_id)
+        .where(Job.id == job_id, Job.account_id == account_id, Checkpoint.step == "read")
+    ).scalar_one_or_none()
+
+
+def spending_of(
+    session: Session, job_ids: Collection[uuid.UUID], account_id: uuid.UUID
+) -> dict[uuid.UUID, list[ProviderCall]]:
+    """The provider calls of these jobs of the account, oldest first; a job without one has an empty list."""
+    found: dict[uuid.UUID, list[ProviderCall]] = {job_id: [] for job_id in job_ids}
+    for call in session.execute(
+        select(ProviderCall)
+        .join(Job, Job.id == ProviderCall.job_id)
+        .where(Job.id.in_(job_ids), Job.account_id == account_id)
+        .order_by(ProviderCall.started_at, ProviderCall.id)
+        .execution_options(populate_existing=True)
+    ).scalars():
+        found[call.job_id].append(call)
+    return found
+
+
 def events_of(session: Session, job_id: uuid.UUID) -> Sequence[JobEvent]:
     """What happened to the job, oldest first."""
     return session.execute(select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id)).scalars().all()
