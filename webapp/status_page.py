@@ -93,9 +93,10 @@ class StatusPage:
 
     @property
     def read(self) -> str | None:
-        """What was measured while it was read, and in how many parts it went on; None before."""
-        parts = self.result.facts.get("parts") if self.result else None
-        return what_was_read(self.job.read_facts or {}, parts if isinstance(parts, int) else self.job.progress_total)
+        """What was measured while it was read, and in how many parts it went on; None if the route says it all."""
+        facts, parts = self.job.read_facts or {}, self.result.facts.get("parts") if self.result else None
+        said = what_was_read(facts, parts if isinstance(parts, int) else self.job.progress_total)
+        return None if said == main_measure(facts) else said
 
     @property
     def offers_csv(self) -> bool:

@@ -41,7 +41,7 @@ class OpenAIProvider:
 
     @property
     def label(self) -> str:
-        return f"Summary by the AI model {self._settings.model}"
+        return f"Made by the AI model {self._settings.model}"
 
     async def complete(self, prompt: Prompt, *, client_request_id: str) -> Answer:
         progress = call_progress.get() or CallProgress()
