@@ -149,6 +149,11 @@ def test_a_deleted_original_is_not_found(ada: Person, bench: Bench, database: Da
     assert ada.get(f"/jobs/{job_id}/original").status_code == 404
 
 
+def speaks_of_a_summary(page: str) -> bool:
+    """In its words, that is, and not in the names of tags and classes."""
+    return re.search("summar", re.sub(r"<[^>]*>", "", page), re.IGNORECASE) is not None
+
+
 TABLE = """| Who | What | By when |
 | --- | --- | --- |
 | Zoë | =HYPERLINK("http://127.0.0.1:9/?x","y") | +1 |
@@ -163,7 +168,7 @@ def test_action_items_are_a_table_on_the_page_and_a_file_for_a_spreadsheet(ada: 
     assert '<h2 id="result-heading">Action items</h2>' in page and "Action items saved at" in page
     assert "<figure><table>" in page and page.count("<td>") == 9
     assert f'href="/jobs/{job_id}/result.csv"' in page
-    assert "ummary" not in page and "ummaris" not in page
+    assert not speaks_of_a_summary(page)
 
     answer = ada.get(f"/jobs/{job_id}/result.csv")
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
@@ -214,5 +219,5 @@ def test_no_page_of_other_work_speaks_of_a_summary(ada: Person, bench: Bench, wo
     for _ in ("claimed", "read"):
         page = ada.get(f"/jobs/{job_id}").text
         assert "Your document is being worked on" in page or "being read" in page
-        assert "ummary" not in page and "ummaris" not in page
+        assert not speaks_of_a_summary(page)
         bench.read(claim)
