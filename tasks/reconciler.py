@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
-from tasks.ledger import lanes, outbox, queries, transitions
+from tasks.ledger import findings, lanes, outbox, transitions
 from tasks.ledger.errors import Category
 from tasks.settings import Settings
 
@@ -34,9 +34,9 @@ class Reconciler:
 
     def step(self) -> int:
         """One sweep. How many jobs were moved."""
-        moved = self._each("expired", queries.expired_claims, self._expire)
-        moved += self._each("past_deadline", queries.waiting_past_deadline, self._end_at_deadline)
-        moved += self._each("owed_nothing", queries.unowed_waiting, self._owe)
+        moved = self._each("expired", findings.expired_claims, self._expire)
+        moved += self._each("past_deadline", findings.waiting_past_deadline, self._end_at_deadline)
+        moved += self._each("owed_nothing", findings.unowed_waiting, self._owe)
         if moved:
             self._wake_dispatcher()
         return moved

@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tasks import budgets
+from tasks.costs import Prices, PricesWrong, parse_prices
 from tasks.ledger.recording import Terms
 
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
@@ -48,6 +49,9 @@ class Settings(BaseSettings):
     openai_store_after: bool = Field(True, description="Whether the provider may keep a response that is saved here.")
     ai_model: str = "gpt-5-mini"
 
+    model_prices: str = Field("", description="model=input/output,… in currency units for a million tokens.")
+    show_cost_to_owner: bool = Field(False, description="Show tokens and cost of a job to whom it belongs.")
+
     connect_timeout_seconds: float = Field(5, gt=0, allow_inf_nan=False)
     provider_call_seconds: float = Field(60, gt=0, allow_inf_nan=False)
     attempt_seconds: float = Field(90, gt=0, allow_inf_nan=False)
@@ -77,6 +81,11 @@ class Settings(BaseSettings):
     proxy_hops: int = Field(1, ge=0, description="Trusted proxies in front of the web process.")
 
     @property
+    def prices(self) -> Prices:
+        """MODEL_PRICES by model; empty where it is not set. Raises PricesWrong."""
+        return parse_prices(self.model_prices)
+
+    @property
     def job_timeout_seconds(self) -> int:
         """When RQ gives up on a delivery: a third of the way from the attempt's end to the reservation's."""
         return math.ceil(self.attempt_seconds + max(1.0, (self.reservation_seconds - self.attempt_seconds) / 3))
@@ -104,7 +113,12 @@ def load() -> Settings:
         settings = Settings()
     except ValidationError as error:
         raise SettingsWrong([_say(fault) for fault in error.errors(include_input=False)]) from None
-    faults = [*_wrong_addresses(settings), *_wrong_provider(settings), *budgets.faults(settings)]
+    faults = [
+        *_wrong_addresses(settings),
+        *_wrong_provider(settings),
+        *_wrong_prices(settings),
+        *budgets.faults(settings),
+    ]
     if faults:
         raise SettingsWrong(faults)
     return settings
@@ -148,4 +162,12 @@ def _wrong_provider(settings: Settings) -> list[str]:
         return ["OPENAI_API_KEY is missing. Set it, or set AI_PROVIDER=local to run without an AI service."]
     if settings.openai_background and (settings.ai_provider, settings.openai_api) != ("openai", "responses"):
         return ["OPENAI_BACKGROUND=1 needs AI_PROVIDER=openai and OPENAI_API=responses. Change one of the three."]
+    return []
+
+
+def _wrong_prices(settings: Settings) -> list[str]:
+    try:
+        parse_prices(settings.model_prices)
+    except PricesWrong as wrong:
+        return [f"MODEL_PRICES: {wrong}. Write it like gpt-5-mini=0.25/2.00,other=1/4, or leave it empty."]
     return []

@@ -16,6 +16,7 @@ from webapp import (
     accounts,
     api,
     assets,
+    cost_words,
     documents,
     errors,
     health,
@@ -26,6 +27,7 @@ from webapp import (
     security,
     status_page,
     wording,
+    work_words,
 )
 from webapp.cli import accounts_cli
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
@@ -98,6 +100,8 @@ def _furnish_templates(app: Flask) -> None:
         size=wording.size_in_words,
         counted=wording.counted,
         kind_label=status_page.kind_label,
+        workflow_title=work_words.title_of,
+        usage=cost_words.usage_in_words,
     )
     app.jinja_env.globals["view_names"] = app.view_functions
     app.jinja_env.globals["now"] = lambda: datetime.now(UTC)

@@ -6,18 +6,22 @@ A result that is not there yet is a 409 with the job's state, so that a client c
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from flask import Blueprint, Response, g, json, request, url_for
 from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
 
+from tasks.costs import Usage, usage_of
 from tasks.ledger import queries, transitions
 from tasks.ledger.identity import reference_of
 from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import State
 from webapp import cursors, tokens, wording
+from webapp.cost_words import usage_json
 from webapp.documents import forget_document_of
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
 from webapp.errors import PAGES, problem
@@ -152,8 +156,11 @@ def index() -> ResponseReturnValue:
     with transaction() as session:
         found = queries.jobs_of(session, g.account_id, limit=limit + 1, before=before)
         waits = queries.lane_waits_of(session, [job.id for job in found])
+        used = _usage(session, found[:limit])
     older = url_for("api.index", before=cursors.after(found[limit - 1]), limit=limit) if len(found) > limit else None
-    return answer({"jobs": [job_json(job, waits.get(job.id)) for job in found[:limit]], "next": older})
+    return answer(
+        {"jobs": [job_json(job, waits.get(job.id), used.get(job.id)) for job in found[:limit]], "next": older}
+    )
 
 
 @api.get("/jobs/<uuid:job_id>")
@@ -164,7 +171,7 @@ def show(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.delete("/jobs/<uuid:job_id>")
 def delete(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Delete the job's document, with every job about it, their summaries and their history."""
+    """Delete the job's document, with every job about it, their results and their history."""
     if not forget_document_of(job_id, g.account_id):
         raise Problem(problem(404, NO_SUCH_JOB))
     return Response(status=204)
@@ -172,7 +179,7 @@ def delete(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.get("/jobs/<uuid:job_id>/result")
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The summary. 409 while there is none, with the job's state."""
+    """What was made of the document. 409 while there is none, with the job's state."""
     job = _job(job_id)
     with transaction() as session:
         saved = queries.result_of(session, job_id, g.account_id)
@@ -213,10 +220,19 @@ def _job(job_id: uuid.UUID) -> JobView:
 
 def _job_json(job: JobView) -> dict[str, Any]:
     with transaction() as session:
-        return job_json(job, queries.lane_wait_of(session, job.id))
+        return job_json(job, queries.lane_wait_of(session, job.id), _usage(session, [job]).get(job.id))
 
 
-def job_json(job: JobView, wait: LaneWait | None) -> dict[str, Any]:
+def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]:
+    """What these jobs used, by their ids; empty where owners are not told."""
+    settings = parts().settings
+    if not settings.show_cost_to_owner:
+        return {}
+    spending = queries.spending_of(session, [job.id for job in found], g.account_id)
+    return {job_id: usage_of(calls, settings.prices) for job_id, calls in spending.items()}
+
+
+def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) -> dict[str, Any]:
     """A job as programs see it. `wait` is the closed door it waits behind, until the named moment at the latest."""
     failing = job.error_category if job.state in (State.FAILED, State.RETRY_WAIT) else None
     failure = wording.failure_of(failing, job.error_code)
@@ -238,6 +254,7 @@ def job_json(job: JobView, wait: LaneWait | None) -> dict[str, Any]:
         "deadline_at": instant(job.deadline_at),
         "error": error if failing else None,
         "unanswered_calls": job.unknown_calls,
+        "usage": None if usage is None else usage_json(usage),
         "created_at": instant(job.created_at),
         "finished_at": instant(job.finished_at),
         "url": url_for("api.show", job_id=job.id),

@@ -1,4 +1,4 @@
-"""What can be taken away: the summary as a file, and the document as it was handed in. And how to delete it all."""
+"""What can be taken away: the result as a file, and the document as it was handed in. And how to delete it all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
 from tasks.ledger import forgetting, queries
+from tasks.ledger.queries import JobView
 from tasks.ledger.states import HELD, State
+from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
 from webapp.accounts import viewer
 from webapp.titles import cut
 from webapp.transactions import transaction
+from webapp.work_words import title_of
 
 documents = Blueprint("documents", __name__)
 
@@ -25,13 +28,31 @@ LONGEST_FILENAME = 120
 @documents.get("/jobs/<uuid:job_id>/result.md")
 @login_required  # type: ignore[untyped-decorator]
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The summary as Markdown; 404 until there is one."""
+    """The result as Markdown; 404 until there is one."""
+    job, text = _saved(job_id)
+    return attachment(text.encode(), f"{title_of(job.workflow)} of {job.title}.md", "text/markdown; charset=utf-8")
+
+
+@documents.get("/jobs/<uuid:job_id>/result.csv")
+@login_required  # type: ignore[untyped-decorator]
+def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as CSV, where it is a table. With a byte-order mark, without which Excel breaks every accent."""
+    job, text = _saved(job_id)
+    workflow = WORKFLOWS.get(job.workflow)
+    if not isinstance(workflow, AsCsv):
+        abort(404)
+    table = workflow.csv(text).encode("utf-8-sig")
+    return attachment(table, f"{title_of(job.workflow)} of {job.title}.csv", "text/csv; charset=utf-8")
+
+
+def _saved(job_id: uuid.UUID) -> tuple[JobView, str]:
+    """This person's job and its result; 404 where either is missing."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
         saved = queries.result_of(database, job_id, viewer().id)
     if job is None or saved is None:
         abort(404)
-    return attachment(saved.text.encode(), f"Summary of {job.title}.md", "text/markdown; charset=utf-8")
+    return job, saved.text
 
 
 @documents.get("/jobs/<uuid:job_id>/original")

@@ -13,7 +13,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from tasks.ledger import queries, transitions
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
-from tasks.workflows import WORKFLOWS
+from tasks.workflows import Options, Workflow
 from webapp import cursors, status_page, wording
 from webapp.accounts import viewer
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
@@ -23,6 +23,7 @@ from webapp.parts import parts
 from webapp.status_page import StatusPage
 from webapp.submitting import (
     is_still_offered,
+    offered,
     options_of,
     submit,
     submit_again,
@@ -37,7 +38,7 @@ jobs = Blueprint("jobs", __name__)
 PAGE = 20
 DOUBLE_CLICK_SECONDS = 10
 TOO_LATE = "It was already finished, so there was nothing to cancel."
-NOT_AGAIN = "This summary cannot be tried again as it is. See below what can be done."
+NOT_AGAIN = "This cannot be tried again as it is. See below what can be done."
 
 
 @jobs.get("/")
@@ -62,7 +63,8 @@ def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -
         older=older,
         paged="before" in request.args,
         badges=wording.BADGES,
-        choices=WORKFLOWS["summary"].choices,
+        workflows=offered(),
+        chosen=_chosen(typed.get("workflow")),
         typed=typed,
         done=get_flashed_messages(),
         errors=errors or {},
@@ -70,6 +72,12 @@ def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -
         idempotency_key=str(uuid.uuid4()),
         settings=parts().settings,
     )
+
+
+def _chosen(name: str | None) -> str:
+    """The workflow that is marked on the form: the one asked for, if it is offered; else the first."""
+    names = [workflow.name for workflow in offered()]
+    return name if name in names else names[0]
 
 
 def _is_too_large() -> bool:
@@ -82,17 +90,13 @@ def _is_too_large() -> bool:
 @login_required  # type: ignore[untyped-decorator]
 def create() -> ResponseReturnValue:
     """Accept a document. The same form sent again leads to the same job."""
-    workflow = workflow_of("summary")
     try:
-        options = options_of(
-            workflow,
-            {option.name: request.form[option.name] for option in workflow.choices if option.name in request.form},
-        )
+        workflow = workflow_of(request.form.get("workflow", "summary"))
         recorded = submit(
             viewer().id,
             _handed_in(),
             workflow,
-            options,
+            _options_of(workflow),
             idempotency_key=usable_key(request.form.get("idempotency_key")),
         )
     except NotAccepted as refused:
@@ -121,6 +125,18 @@ def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
     return home_page({"file": wording.file_too_large(parts().settings.max_upload_bytes)}), 413
 
 
+def _options_of(workflow: Workflow) -> Options:
+    """The options of the form that are this workflow's. Those of the others are there too, and do not count.
+
+    A field is named for its workflow and its option, since two workflows may have an option of the same name.
+    """
+    fields = {option.name: f"{workflow.name}-{option.name}" for option in workflow.choices}
+    try:
+        return options_of(workflow, {name: request.form[at] for name, at in fields.items() if at in request.form})
+    except NotAccepted as refused:
+        raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
+
+
 def _handed_in() -> HandedIn:
     """The one document of the form. Raises NotAccepted for none and for two."""
     settings = parts().settings
@@ -142,8 +158,11 @@ def _handed_in() -> HandedIn:
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
     """This person's job. Somebody else's is answered like one that never was."""
+    settings = parts().settings
     with transaction() as database:
-        page = status_page.page_of(database, job_id, viewer().id, parts().settings)
+        page = status_page.page_of(
+            database, job_id, viewer().id, settings, with_cost=settings.show_cost_to_owner or viewer().is_operator
+        )
     if page is None:
         abort(404)
     return page
@@ -152,7 +171,7 @@ def page_or_404(job_id: uuid.UUID) -> StatusPage:
 @jobs.get("/jobs/<uuid:job_id>")
 @login_required  # type: ignore[untyped-decorator]
 def show(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Where the document is, what happened, and the summary once it is there."""
+    """Where the document is, what happened, and what was made of it, once it is there."""
     page = page_or_404(job_id)
     # The second answer of a double click comes here too, and needs no words.
     known = "known" in request.args and (page.job.now - page.job.created_at).total_seconds() > DOUBLE_CLICK_SECONDS
@@ -220,7 +239,7 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
 @jobs.post("/jobs/<uuid:job_id>/again")
 @login_required  # type: ignore[untyped-decorator]
 def again(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Try a failed job again, wish a cancelled one after all, or make a fresh summary; the form's `mode` says which."""
+    """Try a failed job again, wish a cancelled one after all, or do it afresh; the form's `mode` says which."""
     mode = request.form.get("mode", "again")
     page = page_or_404(job_id)
     if mode == "again":

@@ -1,4 +1,4 @@
-"""Summaries as safe HTML. The text was made by a machine out of somebody's document: nothing in it may act.
+"""Results as safe HTML. The text was made by a machine out of somebody's document: nothing in it may act.
 
 Markdown becomes a small set of tags, without links, pictures or raw HTML. A link is shown as its text with its address
 behind it, since an address can look like anything; no request leaves the page for a host that a document names.
@@ -13,16 +13,19 @@ from markupsafe import Markup
 
 TAGS = {
     *("p", "ul", "ol", "li", "strong", "em", "s", "code", "pre", "blockquote", "br", "hr"),
-    *("h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
+    *("h3", "h4", "h5", "h6", "figure", "table", "thead", "tbody", "tr", "th", "td"),
 }
 TOP_HEADING = 3
 """The page itself has the first two."""
 
 _markdown = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+# A wide table scrolls inside its figure, and the page does not.
+_markdown.add_render_rule("table_open", lambda *_: "<figure><table>\n")
+_markdown.add_render_rule("table_close", lambda *_: "</table></figure>\n")
 
 
 def summary_html(text: str) -> Markup:
-    """The summary as HTML that can stand in a page."""
+    """The result as HTML that can stand in a page."""
     tokens = _markdown.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from tasks.costs import Usage, usage_of
 from tasks.intake.kinds import Kind
 from tasks.ledger import queries
 from tasks.ledger.identity import reference_of
@@ -17,11 +18,13 @@ from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView, LaneWait, Pulse
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
-from tasks.workflows import WORKFLOWS, Choice
+from tasks.workflows import WORKFLOWS, AsCsv, Choice
 from webapp import wording
 from webapp.parts import parts
+from webapp.read_words import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.submitting import can_try_again, can_wish_again
 from webapp.wording import BADGES, Failure, LogLine
+from webapp.work_words import WorkWords, title_of, words_of
 
 LONGER_THAN_USUAL_SECONDS = 30
 WORKER_SEEN_WITHIN_SECONDS = 60
@@ -73,6 +76,8 @@ class StatusPage:
     can_try_again: bool
     can_wish_again: bool
     can_cancel: bool
+    beginning: str | None
+    usage: Usage | None
 
     @property
     def announcement(self) -> str:
@@ -80,6 +85,23 @@ class StatusPage:
         if self.job.state in (State.RUNNING, State.RETRY_WAIT):
             return f"{self.badge}, attempt {self.job.attempt} of {self.job.max_attempts}"
         return self.badge
+
+    @property
+    def words(self) -> WorkWords:
+        """What the page says of this sort of work."""
+        return words_of(self.job.workflow)
+
+    @property
+    def read(self) -> str | None:
+        """What was measured while it was read, and in how many parts it went on; None if the route says it all."""
+        facts, parts = self.job.read_facts or {}, self.result.facts.get("parts") if self.result else None
+        said = what_was_read(facts, parts if isinstance(parts, int) else self.job.progress_total)
+        return None if said == main_measure(facts) else said
+
+    @property
+    def offers_csv(self) -> bool:
+        """Whether the result can be had as a table for a spreadsheet."""
+        return isinstance(WORKFLOWS.get(self.job.workflow), AsCsv)
 
     @property
     def waits_for_operator(self) -> bool:
@@ -94,7 +116,9 @@ class StatusPage:
         return max(0.0, (self.job.next_attempt_at - self.job.now).total_seconds())
 
 
-def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings) -> StatusPage | None:
+def page_of(
+    session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings, *, with_cost: bool = False
+) -> StatusPage | None:
     """The page of this person's job. None for a missing job and for somebody else's alike."""
     pulse = queries.pulse_of(session, job_id, account_id)
     job = queries.job_of(session, job_id, account_id)
@@ -103,14 +127,15 @@ def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings
     overdue = pulse.seconds_overdue if is_late(pulse) else None
     no_worker = overdue is not None and no_worker_seen(session)
     lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
-    log = [line for line in map(wording.log_line, wording.told(queries.events_of(session, job_id))) if line is not None]
+    made = title_of(job.workflow)
+    log = [wording.log_line(event, made) for event in wording.told(queries.events_of(session, job_id))]
     return StatusPage(
         job=job,
         reference=reference_of(job.id),
         badge=BADGES[job.state],
         description=_description(job),
         stops=_stops(job),
-        log=log,
+        log=[line for line in log if line is not None],
         failure=_failure(job, lane),
         overdue_seconds=overdue,
         no_worker=no_worker,
@@ -121,7 +146,20 @@ def page_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings
         can_try_again=can_try_again(job),
         can_wish_again=can_wish_again(job),
         can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
+        beginning=_beginning(session, job, account_id),
+        usage=_usage(session, job, account_id, settings) if with_cost else None,
     )
+
+
+def _beginning(session: Session, job: JobView, account_id: uuid.UUID) -> str | None:
+    if job.read_facts is None:
+        return None
+    text = queries.beginning_of(session, job.id, account_id, 4 * BEGINNING)  # it may begin with white space
+    return beginning_of(text or "") or None
+
+
+def _usage(session: Session, job: JobView, account_id: uuid.UUID, settings: Settings) -> Usage:
+    return usage_of(queries.spending_of(session, [job.id], account_id)[job.id], settings.prices)
 
 
 def _failure(job: JobView, lane: LaneWait | None) -> Failure:
@@ -206,6 +244,7 @@ def _description(job: JobView) -> str:
 
 
 def _stops(job: JobView) -> list[Stop]:
+    words = words_of(job.workflow)
     read, saved = job.read_facts is not None, job.state is State.SUCCEEDED
     started, waiting = job.started_at is not None, job.state in WAITING
     stopped = job.state in (State.FAILED, State.CANCELLED)
@@ -216,9 +255,14 @@ def _stops(job: JobView) -> list[Stop]:
     ending = "stopped" if job.state is State.FAILED else "cancelled"
     return [
         Stop("Accepted", places[0], at=job.created_at, waiting=waiting),
-        Stop("Read", places[1], ending if places[1] == "stopped" else _read_fact(job) or reading, waiting=waiting),
         Stop(
-            "Summarised" if saved else "Summarising",
+            "Read",
+            places[1],
+            ending if places[1] == "stopped" else main_measure(job.read_facts) or reading,
+            waiting=waiting,
+        ),
+        Stop(
+            words.stop_made if saved else words.stop_making,
             places[2],
             ending if places[2] == "stopped" else measured if here >= 2 else None,
             waiting=waiting,
@@ -230,17 +274,6 @@ def _stops(job: JobView) -> list[Stop]:
             at=job.finished_at if saved else None if stopped else job.deadline_at,
         ),
     ]
-
-
-def _read_fact(job: JobView) -> str:
-    """What was measured while reading: 12 pages, 8,410 words."""
-    facts = job.read_facts or {}
-    said = []
-    for name in ("pages", "rows", "words"):
-        count = facts.get(name)
-        if isinstance(count, int):
-            said.append(f"{count:,} {name if count != 1 else name[:-1]}")
-    return ", ".join(said)
 
 
 def kind_label(kind: str) -> str:

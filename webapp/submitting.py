@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
 from tasks.ledger import queries, transitions
 from tasks.ledger.recording import Intent, Recorded, record, record_for_document
 from tasks.ledger.states import State
-from tasks.workflows import WORKFLOWS, OptionsWrong, Workflow
+from tasks.workflows import WORKFLOWS, Options, OptionsWrong, Workflow
 from tasks.workflows.base import check_options
 from webapp import wording
 from webapp.door import HandedIn, NotAccepted
@@ -20,20 +21,33 @@ from webapp.transactions import transaction
 LONGEST_KEY = 200
 
 
+def offered() -> list[Workflow]:
+    """What can be asked for on this site: without an AI service, only what an extract will do for."""
+    return [workflow for workflow in WORKFLOWS.values() if _is_able_to(workflow)]
+
+
+def _is_able_to(workflow: Workflow) -> bool:
+    return not workflow.needs_ai or parts().settings.ai_provider != "local"
+
+
 def workflow_of(name: str) -> Workflow:
     """The workflow of that name. Raises NotAccepted."""
     workflow = WORKFLOWS.get(name)
     if workflow is None:
-        raise NotAccepted("workflow_unknown", "There is no such workflow.", field="workflow")
+        raise NotAccepted("workflow_unknown", wording.NO_SUCH_WORKFLOW, field="workflow")
+    if not _is_able_to(workflow):
+        raise NotAccepted("needs_ai", wording.needs_ai(workflow.title), field="workflow")
     return workflow
 
 
-def options_of(workflow: Workflow, given: Mapping[str, object]) -> dict[str, str]:
-    """The checked options. Raises NotAccepted."""
+def options_of(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any]:
+    """The checked options. Raises NotAccepted, whose field is the option's name."""
     try:
         return check_options(workflow, given)
     except OptionsWrong as wrong:
-        raise NotAccepted("options_wrong", wording.OPTIONS_WRONG, field=wrong.option or "options") from None
+        option = next((one for one in workflow.choices if one.name == wrong.option), None)
+        sentence = wording.option_wrong(option)
+        raise NotAccepted("options_wrong", sentence, field=wrong.option or "options") from None
 
 
 def usable_key(text: str | None) -> str | None:
@@ -45,7 +59,7 @@ def submit(
     account_id: uuid.UUID,
     handed_in: HandedIn,
     workflow: Workflow,
-    options: Mapping[str, str],
+    options: Options,
     *,
     idempotency_key: str | None,
 ) -> Recorded:
@@ -93,7 +107,7 @@ def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str
 def is_still_offered(job: queries.JobView) -> bool:
     """Whether work like this job's is still done: an older job may name a workflow or an option that is gone."""
     workflow = WORKFLOWS.get(job.workflow)
-    if workflow is None:
+    if workflow is None or not _is_able_to(workflow):
         return False
     try:
         check_options(workflow, job.options)

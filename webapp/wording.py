@@ -12,6 +12,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.models import JobEvent
 from tasks.ledger.states import Event, State
 from tasks.retry_policy import TRANSIENT
+from tasks.workflows import Choice, Option
 
 BADGES: Mapping[State, str] = {
     State.QUEUED: "Queued",
@@ -26,28 +27,30 @@ BADGES: Mapping[State, str] = {
 OWNER_TRIES_AGAIN = "owner: try again"
 """The cause that is stored with a replay by the owner."""
 
-NOTHING_HANDED_IN = "Choose a file or paste some text. An empty document cannot be summarised."
+NOTHING_HANDED_IN = "Choose a file or paste some text. Nothing can be made of an empty document."
 BOTH_HANDED_IN = (
     "Choose a file or paste text, not both. Your text is still here; to send the file, remove the text first."
 )
-HANDED_IN_BEFORE = "You handed this in before, with the same options. This is that summary; nothing was made twice."
-SEVERAL_HANDED_IN = "Choose one file at a time. Each document gets a summary of its own."
-ORIGINAL_GONE = "The document has been deleted, so it cannot be summarised again. Hand it in again."
-OPTIONS_WRONG = "Choose one of the offered values."
-NO_LONGER_OFFERED = "Summaries of this sort are not made any more. Hand the document in again, with today's options."
+HANDED_IN_BEFORE = "You handed this in before, with the same options. This is what came of it; nothing was made twice."
+SEVERAL_HANDED_IN = "Choose one file at a time. Each document is worked on by itself."
+ORIGINAL_GONE = "The document has been deleted, so nothing more can be made of it. Hand it in again."
+NO_SUCH_WORKFLOW = "There is no such workflow."
+NO_SUCH_OPTION = "There is no such option here."
+OPTION_WRONG = "Choose one of the offered values."
+NO_LONGER_OFFERED = "Work of this sort is not done here any more. Hand the document in again, with today's options."
 ACCOUNT_DELETED = "Your account and everything in it have been deleted. You are signed out."
 PASSWORD_WRONG = "This is not the password of your account. Nothing was deleted."
 DOCUMENT_DELETED = "The document has been deleted, with everything that was made of it."
 NOT_CONFIRMED = "Tick the box to confirm. Nothing was deleted."
 KEY_REUSED = (
-    "This form was already sent, with other content. That summary is in your list. "
-    "To send what is in the form now, press Summarise again."
+    "This form was already sent, with other content. What came of it is in your list. "
+    "To send what is in the form now, press Hand in again."
 )
-FORM_TOO_OLD = "The form was open for too long, or you signed in again meanwhile. Press Summarise again."
+FORM_TOO_OLD = "The form was open for too long, or you signed in again meanwhile. Press Hand in again."
 FORM_TOO_OLD_FILE = "Files cannot be kept: choose yours again."
 SIGNED_OUT = (
     "You are signed out. Nothing was sent yet, and your text is still here. "
-    "Sign in in a new tab, then come back and press Summarise again."
+    "Sign in in a new tab, then come back and press Hand in again."
 )
 
 
@@ -60,7 +63,7 @@ class Failure:
 
 
 TRY_LATER = "Your document is kept. Try again in a few minutes."
-ASK_OPERATOR = "The operator of this site can put that right and start this summary again. Quote the reference above."
+ASK_OPERATOR = "The operator of this site can put that right and start this again. Quote the reference above."
 ONLY_THE_OPERATOR = frozenset({Category.AUTH, Category.PERMISSION, Category.QUOTA})
 """Causes that have nothing to do with the document, and that stay until the operator has done something."""
 
@@ -80,11 +83,11 @@ _BY_CATEGORY: Mapping[Category, Failure] = {
         "The AI service could not work with this document.", "A shorter or simpler version may go through."
     ),
     Category.CONTENT_POLICY: Failure(
-        "The AI service declined to summarise this document, because of its rules about content.",
+        "The AI service declined to work on this document, because of its rules about content.",
         "Trying again would end the same way.",
     ),
     Category.QUOTA: Failure("The budget of this site at the AI service was used up.", ASK_OPERATOR),
-    Category.DEADLINE: Failure("The time for this summary ran out before it was ready.", TRY_LATER),
+    Category.DEADLINE: Failure("The time for this ran out before it was ready.", TRY_LATER),
     Category.CRASHED: Failure("The worker stopped in the middle of the work.", TRY_LATER),
     Category.INTERNAL: Failure(
         "Something went wrong on our side.", "Your document is kept. Try again; if it stays, quote the reference above."
@@ -110,7 +113,7 @@ _BY_CODE: Mapping[tuple[Category, str], Failure] = {
         "The document has too many pages.", "Hand in a part of it."
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_LONG): Failure(
-        "The document has more text than can be summarised in one go.", "Hand in a part of it."
+        "The document has more text than can be taken in one go.", "Hand in a part of it."
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_SLOW): Failure(
         "Reading the document took too long.", "Save it again in a simpler form, or paste its text."
@@ -178,7 +181,7 @@ def lane_words(category: str, code: str | None, *, stopped: bool, filename: str 
     cause = failure_of(category, code).what
     if not stopped:
         return Failure(cause, "")
-    return Failure(f"The service cannot make summaries now. {_blameless(filename)}", cause)
+    return Failure(f"The service cannot do its work now. {_blameless(filename)}", cause)
 
 
 def ending_of(category: str | None, code: str | None, filename: str | None) -> Failure:
@@ -186,7 +189,7 @@ def ending_of(category: str | None, code: str | None, filename: str | None) -> F
     cause = failure_of(category, code)
     if category not in ONLY_THE_OPERATOR:
         return cause
-    return Failure(f"The service could not make this summary. {_blameless(filename)}", f"{cause.what} {cause.so}")
+    return Failure(f"The service could not do this. {_blameless(filename)}", f"{cause.what} {cause.so}")
 
 
 def _blameless(filename: str | None) -> str:
@@ -204,12 +207,26 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing if number == 1 else many}"
 
 
+def needs_ai(title: str) -> str:
+    return f"“{title}” needs an AI service, and this server works without one."
+
+
+def option_wrong(option: Option | None) -> str:
+    """What would have been right for an option; None: there is no option of that name."""
+    if option is None:
+        return NO_SUCH_OPTION
+    if isinstance(option, Choice):
+        return OPTION_WRONG
+    lines = f"at least one line and at most {option.most}" if option.most > 1 else "one line"
+    return f"Write {lines}, of at most {option.longest:,} characters each."
+
+
 def file_too_large(limit: int) -> str:
     return f"The file is larger than {size_in_words(limit)}, which is the most that can be handed in."
 
 
 def text_too_long(length: int, limit: int) -> str:
-    return f"The text has {length:,} characters; {limit:,} is the most that can be summarised in one go."
+    return f"The text has {length:,} characters; {limit:,} is the most that can be taken in one go."
 
 
 def size_in_words(size: int) -> str:
@@ -249,9 +266,9 @@ def told(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
         yield event
 
 
-def log_line(event: JobEvent) -> LogLine | None:
-    """What happened, as the owner reads it; None for what only the machine cares about."""
-    text = _log_text(Event(event.event), State(event.state), event.facts)
+def log_line(event: JobEvent, made: str = "Result") -> LogLine | None:
+    """What happened, as the owner reads it; None for what only the machine cares about. `made` is what was saved."""
+    text = _log_text(Event(event.event), State(event.state), event.facts, made)
     until = event.facts.get("until") if event.state == State.RETRY_WAIT else None
     return None if text is None else LogLine(event.at, text, datetime.fromisoformat(until) if until else None)
 
@@ -266,7 +283,7 @@ _RELEASES = {
 _WAITS = frozenset({"waits_at_provider", "no_place"})
 
 
-def _log_text(event: Event, state: State, facts: Mapping[str, Any]) -> str | None:
+def _log_text(event: Event, state: State, facts: Mapping[str, Any], made: str) -> str | None:
     if event is Event.CANCEL:
         at_once = state is State.CANCELLED
         return "Cancelled by you." if at_once else "You asked to cancel. The worker was told to stop."
@@ -276,9 +293,9 @@ def _log_text(event: Event, state: State, facts: Mapping[str, Any]) -> str | Non
     words = {
         Event.RECORD: "Accepted and waiting for a free worker.",
         Event.CLAIM: f"Attempt {facts.get('attempt', 1)} of {facts.get('of', '?')} started.",
-        Event.SUCCEED: "Summary saved, marked as incomplete: the answer was cut off by the AI service's length limit."
+        Event.SUCCEED: f"{made} saved, marked as incomplete: the answer was cut off by the AI service's length limit."
         if facts.get("cut_off")
-        else "Summary saved.",
+        else f"{made} saved.",
         Event.RETRY_LATER: cause,
         Event.FAIL: f"Stopped. {cause}",
         Event.RELEASE: "Handed to the AI service, which is working on it."

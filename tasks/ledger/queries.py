@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, or_, select, text, true, tuple_
+from sqlalchemy import ColumnElement, Row, Select, exists, func, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from tasks.ledger.models import (
@@ -305,6 +305,31 @@ def original_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | Non
     ).scalar_one_or_none()
 
 
+def beginning_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, length: int) -> str | None:
+    """The first characters of the text that was read of the owner's document; None until it was read."""
+    return session.execute(
+        select(func.left(Checkpoint.text, length))
+        .join(Job, Job.id == Checkpoint.job_id)
+        .where(Job.id == job_id, Job.account_id == account_id, Checkpoint.step == "read")
+    ).scalar_one_or_none()
+
+
+def spending_of(
+    session: Session, job_ids: Collection[uuid.UUID], account_id: uuid.UUID
+) -> dict[uuid.UUID, list[ProviderCall]]:
+    """The provider calls of these jobs of the account, oldest first; a job without one has an empty list."""
+    found: dict[uuid.UUID, list[ProviderCall]] = {job_id: [] for job_id in job_ids}
+    for call in session.execute(
+        select(ProviderCall)
+        .join(Job, Job.id == ProviderCall.job_id)
+        .where(Job.id.in_(job_ids), Job.account_id == account_id)
+        .order_by(ProviderCall.started_at, ProviderCall.id)
+        .execution_options(populate_existing=True)
+    ).scalars():
+        found[call.job_id].append(call)
+    return found
+
+
 def events_of(session: Session, job_id: uuid.UUID) -> Sequence[JobEvent]:
     """What happened to the job, oldest first."""
     return session.execute(select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id)).scalars().all()
@@ -337,47 +362,6 @@ def orphans(session: Session, *, grace_seconds: float, queue: str | None = None)
         .select_from(Job)
         .where(Job.finished_at.is_(None), ~owed, ~live, true() if queue is None else Job.queue == queue)
     ).scalar_one()
-
-
-def expired_claims(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Held jobs whose lease or reservation is over by the database's clock."""
-    return list(
-        session.execute(
-            select(Job.id)
-            .where(Job.queue == queue, or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()))
-            .order_by(Job.lease_expires_at)
-            .limit(limit)
-        ).scalars()
-    )
-
-
-def waiting_past_deadline(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Jobs whose deadline passed while nobody held them."""
-    return list(
-        session.execute(
-            select(Job.id)
-            .where(
-                Job.queue == queue,
-                Job.finished_at.is_(None),
-                Job.deadline_at <= func.now(),
-                Job.claimed_by.is_(None),
-            )
-            .order_by(Job.deadline_at)
-            .limit(limit)
-        ).scalars()
-    )
-
-
-def unowed_waiting(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Waiting jobs that are owed nothing. No code path leaves one behind; a hand in the database might."""
-    owed = exists().where(Delivery.job_id == Job.id)
-    return list(
-        session.execute(
-            select(Job.id)
-            .where(Job.queue == queue, Job.finished_at.is_(None), Job.claimed_by.is_(None), ~owed)
-            .limit(limit)
-        ).scalars()
-    )
 
 
 def jobs_by_state(session: Session) -> dict[State, int]:

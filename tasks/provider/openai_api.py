@@ -43,7 +43,7 @@ class OpenAIProvider:
 
     @property
     def label(self) -> str:
-        return f"Summary by the AI model {self._settings.model}"
+        return f"Made by the AI model {self._settings.model}"
 
     async def complete(self, prompt: Prompt, *, client_request_id: str) -> Answer:
         async def ask() -> Answer:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from tasks.workflows.base import Choice, Finished, Lines, Option, Options, OptionsWrong, Step, Todo, Workflow
+from tasks.workflows.base import AsCsv, Choice, Finished, Lines, Option, Options, OptionsWrong, Step, Todo, Workflow
 
 
 def _found() -> dict[str, Workflow]:
@@ -19,4 +19,16 @@ def _found() -> dict[str, Workflow]:
 
 WORKFLOWS: Mapping[str, Workflow] = MappingProxyType(_found())
 
-__all__ = ["WORKFLOWS", "Choice", "Finished", "Lines", "Option", "Options", "OptionsWrong", "Step", "Todo", "Workflow"]
+__all__ = [
+    "WORKFLOWS",
+    "AsCsv",
+    "Choice",
+    "Finished",
+    "Lines",
+    "Option",
+    "Options",
+    "OptionsWrong",
+    "Step",
+    "Todo",
+    "Workflow",
+]

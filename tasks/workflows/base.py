@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tasks.intake import clean
 from tasks.provider import Prompt
@@ -91,6 +91,15 @@ class Workflow(Protocol):
 
         `call_chars` is how many characters of a document one request may hold.
         """
+        ...
+
+
+@runtime_checkable
+class AsCsv(Protocol):
+    """A workflow whose result is a table."""
+
+    def csv(self, result: str) -> str:
+        """The saved result as CSV, with cells that no spreadsheet takes for formulas."""
         ...
 
 

@@ -20,7 +20,7 @@ def hand_in(page: Page, words: str = "The harbour committee met. The north pier 
     """Paste a text and give the address of its job."""
     page.goto("/")
     page.get_by_label("paste the text").fill(words)
-    page.get_by_role("button", name="Summarise").click()
+    page.get_by_role("button", name="Hand in").click()
     page.wait_for_url("**/jobs/*")
     return page.url
 
@@ -160,7 +160,7 @@ def test_clicking_again_and_again_on_a_slow_server_makes_one_job_and_one_request
     else:
         file = {"name": "harbour.txt", "mimeType": "text/plain", "buffer": house.TEXT}
         page.locator("input[type=file]").set_input_files(file)  # type: ignore[arg-type]
-    button = page.get_by_role("button", name="Summarise")
+    button = page.get_by_role("button", name="Hand in")
     button.scroll_into_view_if_needed()
     place = button.bounding_box()
     assert place is not None

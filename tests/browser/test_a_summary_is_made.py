@@ -34,7 +34,7 @@ def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(context: Brows
     page.goto("/")
     page.get_by_label("paste the text").fill("The harbour committee met. The north pier is closed until August.")
     page.get_by_label("Short").check(force=True)
-    page.get_by_role("button", name="Summarise").click()
+    page.get_by_role("button", name="Hand in").click()
     page.wait_for_url("**/jobs/*")
     watch = Watch(page)
 
@@ -68,7 +68,7 @@ def test_everything_works_without_scripts(context: BrowserContext, live_site: Li
     page.locator("input[type=file]").set_input_files(
         {"name": "harbour.txt", "mimeType": "text/plain", "buffer": house.TEXT}
     )
-    page.get_by_role("button", name="Summarise").click()
+    page.get_by_role("button", name="Hand in").click()
     page.wait_for_url("**/jobs/*")
 
     def saved() -> bool:
@@ -84,7 +84,7 @@ def test_a_cancel_is_shown_at_once_and_stays(context: BrowserContext, live_site:
     page = context.new_page()
     page.goto("/")
     page.get_by_label("paste the text").fill("A text that nobody wants to have summarised after all.")
-    page.get_by_role("button", name="Summarise").click()
+    page.get_by_role("button", name="Hand in").click()
     live_site.fake.wait_for_requests(1)
     page.get_by_role("button", name="Cancel").click()
     status = page.locator("#job-status")
@@ -105,7 +105,7 @@ def test_no_page_is_wider_than_the_window(
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto("/")
     page.get_by_label("paste the text").fill("W" * 5_000)
-    page.get_by_role("button", name="Summarise").click()
+    page.get_by_role("button", name="Hand in").click()
     page.wait_for_url("**/jobs/*")
     expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
     for address in (page.url, f"{page.url}/delete", "/", "/account", "/jobs/nothing"):

@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import queries, transitions
+from tasks.ledger import findings, queries, transitions
 from tasks.ledger.errors import Category, ClaimLost
 from tasks.ledger.guarded import Claim, Refused
 from tasks.ledger.models import Attempt, Delivery
@@ -165,7 +165,7 @@ def test_a_job_past_its_deadline_is_not_claimed(database: Database, account_id: 
         job_id = house.submit(session, account_id, deadline_seconds=-1).job_id
         refused = transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=1, reservation_seconds=2)
         assert refused == Refused("deadline")
-        assert queries.waiting_past_deadline(session, queue=house.QUEUE, limit=5) == [job_id]
+        assert findings.waiting_past_deadline(session, queue=house.QUEUE, limit=5) == [job_id]
 
 
 def test_a_replayed_job_keeps_its_identity_and_goes_on_counting(database: Database, account_id: uuid.UUID) -> None:

@@ -100,3 +100,15 @@ def test_no_secret_shows_in_a_repr(environment: pytest.MonkeyPatch) -> None:
     assert "sk-secret" not in shown
     assert "p%40ss" not in shown
     assert GOOD["SECRET_KEY"] not in shown
+
+
+def test_prices_are_read(environment: pytest.MonkeyPatch) -> None:
+    assert load().prices == {}
+    environment.setenv("MODEL_PRICES", "gpt-5-mini=0.25/2.00,other=1/4")
+    assert set(load().prices) == {"gpt-5-mini", "other"} and load().show_cost_to_owner is False
+
+
+@pytest.mark.parametrize("text", ["cheap", "gpt-5-mini=free", "a=1/2,a=1/2"])
+def test_prices_that_are_none_are_named(environment: pytest.MonkeyPatch, text: str) -> None:
+    environment.setenv("MODEL_PRICES", text)
+    assert faults().startswith("MODEL_PRICES: ") and "gpt-5-mini=0.25/2.00" in faults()

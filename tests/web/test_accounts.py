@@ -32,7 +32,7 @@ def sign_in(browser: Browser, email: str, password: str = PASSWORD, **fields: st
 def test_registering_makes_an_account_and_signs_in(browser: Browser, database: Database) -> None:
     answer = browser.post("/register", {"email": " Ada@Example.ORG ", "password": PASSWORD}, page="/register")
     assert (answer.status_code, answer.location) == (303, "/")
-    assert "My summaries" in browser.get("/").text
+    assert "My documents" in browser.get("/").text
     [(email, stored)] = rows(database, select(Account.email, Account.password_hash))
     assert email == "ada@example.org"
     assert stored.startswith("$argon2id$") and PASSWORD not in stored

@@ -170,8 +170,8 @@ def test_what_is_not_made_any_more_is_said_and_not_offered(
     for job_id, fields in asked.items():
         assert 'name="mode"' not in ada.get(f"/jobs/{job_id}").text
         answer = ada.post(f"/jobs/{job_id}/again", fields)
-        assert answer.status_code == 409 and "are not made any more" in answer.text
-    assert "are not made any more" not in ada.get("/").text and jobs(database) == 3
+        assert answer.status_code == 409 and "is not done here any more" in answer.text
+    assert "is not done here any more" not in ada.get("/").text and jobs(database) == 3
 
 
 def test_a_document_that_is_deleted_while_it_is_wished_again_is_simply_gone(

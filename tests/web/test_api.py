@@ -270,7 +270,7 @@ def test_a_wait_behind_a_closed_lane_is_told(program: Program, bench: Bench, dat
 
 def test_a_failure_of_the_site_does_not_blame_the_document(program: Program, bench: Bench) -> None:
     error = program.ask("GET", f"/jobs/{bench.failed(Category.QUOTA)}").json["error"]
-    assert error["message"].startswith("The service could not make this summary. Nothing is wrong with your file.")
+    assert error["message"].startswith("The service could not do this. Nothing is wrong with your file.")
 
 
 def test_cancelling_by_program(program: Program, bench: Bench) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
 import re
+import uuid
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,7 +16,7 @@ from sqlalchemy import update
 
 from tasks.database import Database
 from tasks.ledger.models import Document
-from tests.web.conftest import Bench, Person, job_id_in
+from tests.web.conftest import Bench, Browser, Person, job_id_in
 from webapp.render import TAGS, summary_html
 
 FILES = Path(__file__).parents[1] / "support" / "files"
@@ -143,3 +147,77 @@ def test_a_deleted_original_is_not_found(ada: Person, bench: Bench, database: Da
     with database.transaction() as session:
         session.execute(update(Document).values(content=None))
     assert ada.get(f"/jobs/{job_id}/original").status_code == 404
+
+
+def speaks_of_a_summary(page: str) -> bool:
+    """In its words, that is, and not in the names of tags and classes."""
+    return re.search("summar", re.sub(r"<[^>]*>", "", page), re.IGNORECASE) is not None
+
+
+TABLE = """| Who | What | By when |
+| --- | --- | --- |
+| Zoë | =HYPERLINK("http://127.0.0.1:9/?x","y") | +1 |
+| <img src=x onerror=alert(1)> | a \\| b, "c" | @SUM(A1) |
+| ![x](http://127.0.0.1:9/i.png) | [go](javascript:alert(1)) | -2 |"""
+
+
+def test_action_items_are_a_table_on_the_page_and_a_file_for_a_spreadsheet(ada: Person, bench: Bench) -> None:
+    job_id = bench.succeeded(TABLE, workflow="action_items", options={}, title="Отчёт")
+    page = ada.get(f"/jobs/{job_id}").text
+    assert live_parts(page) == []
+    assert '<h2 id="result-heading">Action items</h2>' in page and "Action items saved at" in page
+    assert "<figure><table>" in page and page.count("<td>") == 9
+    assert f'href="/jobs/{job_id}/result.csv"' in page
+    assert not speaks_of_a_summary(page)
+
+    answer = ada.get(f"/jobs/{job_id}/result.csv")
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    header = answer.headers["Content-Disposition"]
+    assert header.startswith("attachment; ") and unquote(header).endswith("Action items of Отчёт.csv")
+    assert answer.data.startswith(codecs.BOM_UTF8)
+    head, *table = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))
+    assert head == ["Who", "What", "By when"]
+    assert table == [
+        ["Zoë", '\'=HYPERLINK("http://127.0.0.1:9/?x","y")', "'+1"],
+        ["<img src=x onerror=alert(1)>", 'a | b, "c"', "'@SUM(A1)"],
+        ["![x](http://127.0.0.1:9/i.png)", "[go](javascript:alert(1))", "'-2"],
+    ]
+
+
+def test_answers_are_shown_with_their_passages_and_are_no_table(ada: Person, bench: Bench) -> None:
+    text = "**Who repairs it?**\n\nAnna does.\n\n> Anna repairs the pier.\n\n**Why?**\n\nNot answered."
+    options = {"questions": ["Who repairs it?", "Why?"]}
+    job_id = bench.succeeded(text, workflow="questions_answered", options=options)
+    page = ada.get(f"/jobs/{job_id}").text
+    assert '<h2 id="result-heading">Answers to questions</h2>' in page
+    assert "<blockquote>\n<p>Anna repairs the pier.</p>" in page
+    assert "result.csv" not in page and ada.get(f"/jobs/{job_id}/result.csv").status_code == 404
+    answer = ada.get(f"/jobs/{job_id}/result.md")
+    assert "Answers to questions of Harbour report.md" in unquote(answer.headers["Content-Disposition"])
+
+
+def test_no_table_for_others_for_a_summary_or_before_the_end(ada: Person, bob: Person, bench: Bench) -> None:
+    table = bench.succeeded(TABLE, workflow="action_items", options={})
+    assert ada.get(f"/jobs/{table}/result.csv").status_code == 200
+    assert bob.get(f"/jobs/{table}/result.csv").status_code == 404
+    waiting = bench.job(workflow="action_items", options={})
+    for job_id in (bench.succeeded(fresh_run_key="s"), waiting, uuid.uuid4()):
+        assert ada.get(f"/jobs/{job_id}/result.csv").status_code == 404
+
+
+def test_the_table_needs_a_sign_in(browser: Browser, bench: Bench) -> None:
+    answer = browser.get(f"/jobs/{bench.succeeded(TABLE, workflow='action_items', options={})}/result.csv")
+    assert answer.status_code == 302 and "/login" in answer.location
+
+
+@pytest.mark.parametrize("workflow", ["action_items", "questions_answered", "one_that_is_gone"])
+def test_no_page_of_other_work_speaks_of_a_summary(ada: Person, bench: Bench, workflow: str) -> None:
+    options = {"questions": ["Why?"]} if workflow == "questions_answered" else {}
+    job_id = bench.job(workflow=workflow, options=options)
+    claim = bench.claim(job_id)
+    for _ in ("claimed", "read"):
+        page = ada.get(f"/jobs/{job_id}").text
+        assert "Your document is being worked on" in page or "being read" in page
+        assert not speaks_of_a_summary(page)
+        bench.read(claim)

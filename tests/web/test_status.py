@@ -153,7 +153,7 @@ def test_a_stopped_lane_is_said(ada: Person, bench: Bench, database: Database, w
         transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=9, reservation_seconds=9)
     answer = ada.get(address, headers=HX)
     assert answer.status_code == 200
-    assert sentence(answer.text) == "The service cannot make summaries now. Nothing is wrong with your file."
+    assert sentence(answer.text) == "The service cannot do its work now. Nothing is wrong with your file."
     waits = "The next try waits" if waiting else "Your document waits"
     assert re.fullmatch(
         rf"The budget of this site at the AI service was used up\. {waits} until the operator has put that right, "
@@ -168,15 +168,15 @@ def test_a_job_that_failed_by_the_sites_own_trouble_does_not_blame_the_document(
     ada: Person, bench: Bench, category: Category
 ) -> None:
     page = ada.get(f"/jobs/{bench.failed(category)}").text
-    assert sentence(page) == "The service could not make this summary. Nothing is wrong with your file."
+    assert sentence(page) == "The service could not do this. Nothing is wrong with your file."
     assert more(page).startswith(wording.failure_of(category, None).what)
-    assert "The operator of this site can put that right and start this summary again." in more(page)
+    assert "The operator of this site can put that right and start this again." in more(page)
     assert "Hand in another document" not in page
 
 
 def test_pasted_text_is_not_called_a_file() -> None:
     words = wording.lane_words("quota", None, stopped=True, filename=None)
-    assert words.what == "The service cannot make summaries now. Nothing is wrong with your text."
+    assert words.what == "The service cannot do its work now. Nothing is wrong with your text."
 
 
 def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: Bench, database: Database) -> None:

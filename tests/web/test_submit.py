@@ -25,7 +25,11 @@ def count(database: Database, table: type = Job) -> int:
 
 
 def test_pasted_text_becomes_a_job_and_a_message(ada: Person, database: Database, queue: DeliveryQueue) -> None:
-    job_id = job_id_in(ada.paste("The north pier is closed.\r\nUntil August.", length="short", form="bullets"))
+    job_id = job_id_in(
+        ada.paste(
+            "The north pier is closed.\r\nUntil August.", **{"summary-length": "short", "summary-form": "bullets"}
+        )
+    )
     [(title, options, deliveries)] = rows(database, select(Job.title, Job.options, Job.deliveries))
     assert title == "The north pier is closed."
     assert options == {"length": "short", "form": "bullets", "language": "document"}
@@ -73,7 +77,7 @@ def test_nothing_handed_in_is_said_beside_the_field(
 def test_a_file_that_cannot_be_read_is_refused_at_the_door(
     ada: Person, database: Database, content: bytes, said: str
 ) -> None:
-    answer = ada.upload(content, "a.pdf", title="My title", length="long")
+    answer = ada.upload(content, "a.pdf", title="My title", **{"summary-length": "long"})
     assert answer.status_code == 422
     assert 'id="file-error"' in answer.text and said in answer.text
     assert 'value="My title"' in answer.text and 'value="long" checked' in answer.text
@@ -216,7 +220,7 @@ def test_a_long_title_of_emoji_is_cut_between_characters(ada: Person, database: 
     job_id_in(ada.upload((FILES / "D14_emoji_title.md").read_bytes(), "D14.md"))
 
 
-@pytest.mark.parametrize("option", ["length", "form"])
+@pytest.mark.parametrize("option", ["summary-length", "summary-form"])
 def test_an_option_that_is_not_offered_is_refused(ada: Person, database: Database, option: str) -> None:
     answer = ada.paste(**{option: "enormous"})
     assert answer.status_code == 422 and f'id="{option}-error"' in answer.text
@@ -306,7 +310,7 @@ def test_every_form_has_its_own_key(ada: Person) -> None:
 def test_a_form_that_is_too_old_comes_back_with_its_text(ada: Person, database: Database) -> None:
     answer = ada.client.post("/jobs", data={"text": "Long & typed", "csrf_token": "old", "title": "T"})
     assert answer.status_code == 400
-    assert "Long &amp; typed" in answer.text and "press Summarise again" in answer.text.replace("Press", "press")
+    assert "Long &amp; typed" in answer.text and "press Hand in again" in answer.text.replace("Press", "press")
     assert count(database) == 0
     again = ada.client.post("/jobs", data={"text": "Long & typed", "csrf_token": proof_in(answer.text)})
     job_id_in(again)

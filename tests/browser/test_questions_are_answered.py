@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.conftest import LiveSite
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+MINUTES = (
+    "The harbour committee met in March. Anna repairs the north pier by August. The ferry moves to the south pier."
+)
+ANSWER = (
+    "1. Anna does.\n> Anna repairs the north pier by August.\n\n"
+    "2. It goes to the moon.\n> The ferry moves to the moon.\n"
+)
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with_scripts", "without_scripts"])
+def test_a_person_asks_two_questions_and_reads_answers_with_their_passage(
+    context: BrowserContext, live_site: LiveSite, scripts: bool
+) -> None:
+    live_site.fake.script([{"mode": "ok", "text": ANSWER}])
+    browser = context.browser
+    assert browser is not None
+    window = browser.new_context(
+        base_url=live_site.address, storage_state=context.storage_state(), java_script_enabled=scripts
+    )
+    window.set_default_timeout(15_000)
+    page = window.new_page()
+    page.goto("/")
+    expect(page.get_by_text("Length", exact=True)).to_be_visible()
+    expect(page.get_by_label("Questions", exact=True)).to_be_hidden()
+    page.get_by_label("Answers to questions").check()
+    expect(page.get_by_text("Length", exact=True)).to_be_hidden()
+
+    page.get_by_label("paste the text").fill(MINUTES)
+    page.get_by_role("button", name="Hand in").click()
+    expect(page.get_by_text("Write at least one line and at most 5")).to_be_visible()
+    expect(page.get_by_label("paste the text")).to_have_value(MINUTES)
+    page.get_by_label("Questions", exact=True).fill("Who repairs the pier?\nWhere does the ferry go?")
+    page.get_by_role("button", name="Hand in").click()
+    page.wait_for_url("**/jobs/*")
+    live_site.fake.wait_for_requests(1)
+    expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded", timeout=30_000)
+
+    result = page.locator("#result")
+    expect(result.get_by_role("heading", name="Answers to questions")).to_be_visible()
+    expect(result.locator(".prose strong")).to_have_text(["Who repairs the pier?", "Where does the ferry go?"])
+    expect(result.locator(".prose blockquote")).to_have_text(["Anna repairs the north pier by August."])
+    expect(
+        result.locator(".prose").get_by_text("No passage of the document was found that supports this answer.")
+    ).to_be_visible()
+    page.get_by_text("How the text begins").click()
+    expect(page.locator(".read details p")).to_have_text(MINUTES)
+    window.close()
