@@ -54,3 +54,22 @@ def test_a_person_asks_two_questions_and_reads_answers_with_their_passage(
     page.get_by_text("How the text begins").click()
     expect(page.locator(".read details p")).to_have_text(MINUTES)
     window.close()
+
+
+def test_a_table_with_a_long_address_does_not_widen_a_narrow_page(context: BrowserContext, live_site: LiveSite) -> None:
+    address = "https://example.org/" + "long" * 100
+    row = f"| {'Harbourmaster' * 20} | Tell {address} | {'W' * 300} |"
+    live_site.fake.script([{"mode": "ok", "text": f"| Who | What | By when |\n|---|---|---|\n{row}"}])
+    page = context.new_page()
+    page.set_viewport_size({"width": 320, "height": 800})
+    page.goto("/")
+    page.get_by_label("paste the text").fill(f"{MINUTES} See {address}")
+    page.get_by_label("Action items").check()
+    page.get_by_role("button", name="Hand in").click()
+    page.wait_for_url("**/jobs/*")
+    expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
+    expect(page.locator("#result td")).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download CSV").click()
+    assert download.value.suggested_filename.startswith("Action items of The harbour committee")
