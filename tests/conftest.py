@@ -56,7 +56,7 @@ def queue(settings: Settings) -> Iterator[DeliveryQueue]:
     connection = connect(settings, connections=4)
     connection.flushdb()
     yield DeliveryQueue(settings, connection)
-    connection.close()
+    connection.connection_pool.disconnect()  # close() leaves a pool that was handed in open
 
 
 @pytest.fixture

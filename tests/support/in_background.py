@@ -16,6 +16,7 @@ from tasks.heartbeat import HeldClaim
 from tasks.intake import IntakePool
 from tasks.ledger import queries, transitions
 from tasks.ledger.models import ProviderCall
+from tasks.ledger.queries import JobView
 from tasks.ledger.states import State
 from tasks.process import provider_settings
 from tasks.provider.loop import ProviderLoop
@@ -72,6 +73,18 @@ class Bench:
         assert isinstance(claim, transitions.Claim), claim
         return work_on(HeldClaim(claim, attempt_seconds=90, reservation_seconds=120), self.tools)
 
+    def handed_over(self, content: bytes = house.TEXT, **more: Any) -> uuid.UUID:
+        """A job that waits at the provider."""
+        job_id = self.submit(content, **more)
+        assert self.attempt(job_id) is State.QUEUED
+        return job_id
+
+    def view(self, job_id: uuid.UUID) -> JobView:
+        with self.database.transaction() as session:
+            found = queries.any_job(session, job_id)
+        assert found is not None
+        return found
+
     def calls(self, job_id: uuid.UUID) -> list[ProviderCall]:
         with self.database.transaction() as session:
             return list(queries.calls_of(session, job_id))
@@ -94,6 +107,9 @@ class Bench:
     @property
     def generations(self) -> list[Generation]:
         return self.fake.generations
+
+
+OpenBench = Callable[..., Bench]
 
 
 @contextmanager

@@ -1,57 +1,24 @@
-"""A request that is handed over is asked about, not repeated; and what nobody waits for is withdrawn."""
+"""A request that is handed over is asked about, and not made again."""
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from tasks.database import Database
-from tasks.ledger import calls, forgetting, lanes, queries, transitions
-from tasks.ledger.errors import Category
+from tasks.ledger import calls, lanes, queries, transitions
 from tasks.ledger.states import CallOutcome, State
 from tests.support import house
-from tests.support.in_background import Bench, bench
+from tests.support.in_background import Bench, OpenBench
 
-Open = Callable[..., Bench]
 LONG = "\n\n".join(f"Paragraph <{n}> {'says that the pier is closed. ' * 6}" for n in range(6)).encode()
 
 
-@pytest.fixture
-def at(addresses: dict[str, str], database: Database, account_id: uuid.UUID) -> Iterator[Open]:
-    """`at({"mode": "ok"}, provider_concurrency=1)` is a bench with this script and these settings."""
-    with ExitStack() as stack:
-
-        def opened(*steps: dict[str, Any], **changed: Any) -> Bench:
-            here = stack.enter_context(bench(addresses, database, account_id, **changed))
-            here.fake.script(steps)
-            return here
-
-        yield opened
-
-
-def handed_over(here: Bench, **more: Any) -> uuid.UUID:
-    """A job that waits at the provider."""
-    job = here.submit(**more)
-    assert here.attempt(job) is State.QUEUED
-    return job
-
-
-def view(here: Bench, job: uuid.UUID) -> queries.JobView:
-    with here.database.transaction() as session:
-        found = queries.any_job(session, job)
-    assert found is not None
-    return found
-
-
-def test_a_job_waits_at_the_provider_without_a_slot_and_without_using_up_an_attempt(at: Open) -> None:
+def test_a_job_waits_at_the_provider_without_a_slot_and_without_using_up_an_attempt(at: OpenBench) -> None:
     here = at({"mode": "ok", "polls": 2})
-    job = handed_over(here)
+    job = here.handed_over()
     (call,) = here.calls(job)
     assert (call.outcome, call.response_id, call.background) == ("open", "resp_fake1", True)
     assert here.generations[0].metadata == {"job": str(job), "generation": "1", "call": str(call.id)}
@@ -64,13 +31,15 @@ def test_a_job_waits_at_the_provider_without_a_slot_and_without_using_up_an_atte
     with here.database.transaction() as session:
         made = [(attempt.number, attempt.outcome) for attempt in queries.attempts_of(session, job)]
     assert made == [(1, "released")] * 3 + [(1, "succeeded")]
-    assert view(here, job).attempt == 1
+    assert here.view(job).attempt == 1
     assert here.calls(job)[0].input_tokens == 11
 
 
-def test_negative_control_without_the_saved_name_it_is_made_again(at: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_negative_control_without_the_saved_name_it_is_made_again(
+    at: OpenBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = at({"mode": "ok", "polls": 9})
-    job = handed_over(here)
+    job = here.handed_over()
     here.attempt(job)
     assert len(here.generations) == 1
     monkeypatch.setattr(calls, "open_responses", lambda session, job_id: {})
@@ -78,15 +47,21 @@ def test_negative_control_without_the_saved_name_it_is_made_again(at: Open, monk
     assert len(here.generations) == 2
 
 
-def test_a_last_look_comes_before_the_deadline_and_not_after_it(at: Open) -> None:
+def test_a_last_look_comes_shortly_before_the_deadline(at: OpenBench) -> None:
     here = at({"mode": "never"})
-    handed_over(here, deadline_seconds=6)
+    job = here.handed_over()
     with here.database.transaction() as session:
-        wait = session.execute(text("SELECT extract(epoch FROM not_before - now()) FROM deliveries")).scalar_one()
-    assert wait < 1.1
+        session.execute(text("UPDATE provider_calls SET started_at = now() - interval '200 s'"))
+        session.execute(text("UPDATE jobs SET deadline_at = now() + interval '25 s'"))
+    here.attempt(job)
+    with here.database.transaction() as session:
+        to_the_end = session.execute(
+            text("SELECT extract(epoch FROM deadline_at - not_before) FROM jobs JOIN deliveries ON job_id = jobs.id")
+        ).scalar_one()
+    assert to_the_end == pytest.approx(5, abs=0.1)
 
 
-def test_a_server_that_answers_at_once_needs_no_second_attempt(at: Open) -> None:
+def test_a_server_that_answers_at_once_needs_no_second_attempt(at: OpenBench) -> None:
     here = at({"mode": "ok", "sync": True})
     job = here.submit()
     assert here.attempt(job) is State.SUCCEEDED
@@ -94,9 +69,9 @@ def test_a_server_that_answers_at_once_needs_no_second_attempt(at: Open) -> None
 
 
 @pytest.mark.parametrize("fault", ["drop", "html200", "badjson", "status"])
-def test_a_look_that_fails_is_repeated_and_the_request_is_not(at: Open, fault: str) -> None:
+def test_a_look_that_fails_is_repeated_and_the_request_is_not(at: OpenBench, fault: str) -> None:
     here = at({"mode": "ok", "looks": [{"mode": fault, "code": 502}]})
-    job = handed_over(here)
+    job = here.handed_over()
     assert here.attempt(job) is State.QUEUED
     assert here.outcomes(job) == ["open"]
     assert here.attempt(job) is State.SUCCEEDED
@@ -105,10 +80,10 @@ def test_a_look_that_fails_is_repeated_and_the_request_is_not(at: Open, fault: s
 
 @pytest.mark.parametrize(("fault", "state"), [("rate", "cooling"), ("overloaded", "cooling"), ("auth", "stopped")])
 def test_a_look_that_finds_a_closed_door_closes_it_for_all_and_the_job_waits_behind_it(
-    at: Open, fault: str, state: str
+    at: OpenBench, fault: str, state: str
 ) -> None:
     here = at({"mode": "ok", "looks": [{"mode": fault}]})
-    job = handed_over(here)
+    job = here.handed_over()
     assert here.attempt(job) is State.QUEUED
     with here.database.transaction() as session:
         closed = lanes.door(session, here.tools.settings.lane)
@@ -119,16 +94,16 @@ def test_a_look_that_finds_a_closed_door_closes_it_for_all_and_the_job_waits_beh
     assert len(here.generations) == 1
 
 
-def test_one_that_is_gone_is_unknown_and_repeated_once_at_most(at: Open) -> None:
+def test_one_that_is_gone_is_unknown_and_repeated_once_at_most(at: OpenBench) -> None:
     here = at({"mode": "gone"}, {"mode": "ok"})
-    job = handed_over(here)
+    job = here.handed_over()
     assert here.attempt(job) is State.RETRY_WAIT
     (call,) = here.calls(job)
     assert (call.outcome, call.error_category, call.response_id) == ("unknown", "uncertain", "resp_fake1")
     here.fake.script([{"mode": "gone"}])
     assert [here.attempt(job) for _ in range(2)] == [State.QUEUED, State.FAILED]
     assert (here.outcomes(job), len(here.generations)) == (["unknown"] * 2, 2)
-    assert (view(here, job).error_category, view(here, job).unknown_calls) == ("uncertain", 2)
+    assert (here.view(job).error_category, here.view(job).unknown_calls) == ("uncertain", 2)
 
 
 @pytest.mark.parametrize(
@@ -139,21 +114,23 @@ def test_one_that_is_gone_is_unknown_and_repeated_once_at_most(at: Open) -> None
         ({"mode": "length_empty"}, State.FAILED, "invalid_request"),
     ],
 )
-def test_one_that_failed_ends_the_attempt_as_ever(at: Open, step: dict[str, Any], state: State, category: str) -> None:
+def test_one_that_failed_ends_the_attempt_as_ever(
+    at: OpenBench, step: dict[str, Any], state: State, category: str
+) -> None:
     here = at(step)
-    job = handed_over(here)
+    job = here.handed_over()
     assert here.attempt(job) is state
     (call,) = here.calls(job)
     assert (call.outcome, call.error_category) == ("failed", category)
 
 
-def test_what_crashes_lost_is_repeated_once_at_most_until_somebody_says_again(at: Open) -> None:
+def test_what_crashes_lost_is_repeated_once_at_most_until_somebody_says_again(at: OpenBench) -> None:
     here = at({"mode": "ok"})
     job = here.submit()
     for _ in range(2):
         lose_a_call(here, job)
     assert here.attempt(job) is State.FAILED
-    assert (view(here, job).error_category, here.generations) == ("uncertain", [])
+    assert (here.view(job).error_category, here.generations) == ("uncertain", [])
     with here.database.transaction() as session:
         transitions.replay(session, job, deadline_seconds=60, more_attempts=1, cause="again")
     assert [here.attempt(job) for _ in range(2)] == [State.QUEUED, State.SUCCEEDED]
@@ -172,7 +149,7 @@ def lose_a_call(here: Bench, job: uuid.UUID) -> None:
         assert transitions.expire(session, job, max_interruptions=5) is State.RETRY_WAIT
 
 
-def test_a_name_that_comes_late_opens_its_call_again(at: Open) -> None:
+def test_a_name_that_comes_late_opens_its_call_again(at: OpenBench) -> None:
     here = at({"mode": "ok"})
     job = here.submit()
     lose_a_call(here, job)
@@ -183,9 +160,9 @@ def test_a_name_that_comes_late_opens_its_call_again(at: Open) -> None:
         assert calls.open_responses(session, job)["summarise"].response_id == "resp_late"
 
 
-def test_an_answer_that_was_cut_off_is_asked_for_again_once_over_all_attempts(at: Open) -> None:
+def test_an_answer_that_was_cut_off_is_asked_for_again_once_over_all_attempts(at: OpenBench) -> None:
     here = at({"mode": "length", "text": "The committee decided that"})
-    job = handed_over(here)
+    job = here.handed_over()
     assert here.attempt(job) is State.QUEUED
     assert here.attempt(job) is State.SUCCEEDED
     assert len(here.generations) == 2
@@ -196,9 +173,9 @@ def test_an_answer_that_was_cut_off_is_asked_for_again_once_over_all_attempts(at
     assert result.facts["cut_off"] is True
 
 
-def test_the_parts_of_a_long_document_wait_together(at: Open) -> None:
+def test_the_parts_of_a_long_document_wait_together(at: OpenBench) -> None:
     here = at({"mode": "gate"}, call_chars=200, parts_at_once=2)
-    job = handed_over(here, content=LONG)
+    job = here.handed_over(content=LONG)
     assert len(here.generations) == 6
     here.fake.release()
     while here.attempt(job) is not State.SUCCEEDED:
@@ -208,145 +185,22 @@ def test_the_parts_of_a_long_document_wait_together(at: Open) -> None:
     assert set(here.outcomes(job)) == {"succeeded"}
 
 
-def test_parts_for_which_the_attempt_has_no_time_left_come_in_the_next(at: Open) -> None:
+def test_parts_for_which_the_attempt_has_no_time_left_come_in_the_next(at: OpenBench) -> None:
     here = at({"mode": "ok"}, call_chars=200, parts_at_once=1, provider_call_seconds=100)  # longer than the attempt
-    job = handed_over(here, content=LONG)
+    job = here.handed_over(content=LONG)
     assert len(here.generations) == 1
     for _ in range(20):
         if here.attempt(job) is State.SUCCEEDED:
             break
     assert here.state(job) is State.SUCCEEDED
     assert len(here.generations) == len(here.calls(job)) > 6
-    assert view(here, job).attempt == 1
+    assert here.view(job).attempt == 1
 
 
-def test_parts_that_find_no_place_come_when_others_are_done(at: Open) -> None:
+def test_parts_that_find_no_place_come_when_others_are_done(at: OpenBench) -> None:
     here = at({"mode": "ok"}, call_chars=200, parts_at_once=2, provider_concurrency=2)
-    job = handed_over(here, content=LONG)
+    job = here.handed_over(content=LONG)
     assert len(here.generations) == 2
     while here.attempt(job) is not State.SUCCEEDED:
         assert here.outcomes(job).count("open") <= 2
     assert len(here.generations) == len(here.calls(job))
-
-
-def test_what_finished_jobs_left_open_takes_no_place_for_ever(at: Open) -> None:
-    here = at({"mode": "never"}, provider_concurrency=1)
-    first = handed_over(here)
-    second = here.submit(b"another text")
-    assert here.attempt(second) is State.QUEUED
-    assert len(here.generations) == 1
-    here.cancel(first)
-    assert here.withdrawals.step() == 1
-    assert here.attempt(second) is State.QUEUED
-    assert len(here.generations) == 2
-
-
-def test_one_that_cannot_be_withdrawn_is_given_up_after_a_time(at: Open) -> None:
-    here = at({"mode": "never", "on_cancel": "ignored"})
-    job = handed_over(here)
-    here.cancel(job)
-    assert (here.withdrawals.step(), here.outcomes(job)) == (0, ["open"])
-    with here.database.transaction() as session:
-        session.execute(text("UPDATE jobs SET finished_at = finished_at - interval '20 minutes'"))
-    here.withdrawals.step()
-    assert here.outcomes(job) == ["unknown"]
-    assert here.calls(job)[0].error_code == "not_withdrawn"
-
-
-@pytest.mark.parametrize("ending", ["cancelled", "failed", "past its deadline"])
-def test_whatever_ends_the_job_its_response_is_withdrawn_once(at: Open, ending: str) -> None:
-    here = at({"mode": "never"})
-    job = handed_over(here)
-    assert here.withdrawals.step() == 0, "somebody waits for it"
-    with here.database.transaction() as session:
-        if ending == "cancelled":
-            transitions.cancel(session, job, here.account_id)
-        else:
-            category = Category.CRASHED if ending == "failed" else Category.DEADLINE
-            assert transitions.fail_waiting(session, job, category=category) is State.FAILED
-    assert [here.withdrawals.step() for _ in range(2)] == [1, 0]
-    assert (here.outcomes(job), here.generations[0].cancels) == (["cancelled"], 1)
-    assert here.generations[0].status == "cancelled"
-
-
-def test_a_success_faster_than_the_withdrawal_is_a_fact_about_the_call_and_no_result(at: Open) -> None:
-    here = at({"mode": "ok", "on_cancel": "faster"})
-    job = handed_over(here)
-    assert here.cancel(job) is State.CANCELLED
-    assert here.withdrawals.step() == 1
-    (call,) = here.calls(job)
-    assert (call.outcome, call.input_tokens, call.output_tokens) == ("succeeded", 11, 7)
-    assert (here.count("results"), here.state(job)) == (0, State.CANCELLED)
-
-
-def test_a_success_faster_than_the_cancel_is_saved(at: Open) -> None:
-    here = at({"mode": "ok"})
-    job = handed_over(here)
-    assert here.attempt(job) is State.SUCCEEDED
-    assert here.cancel(job) is None
-    assert (here.withdrawals.step(), here.count("results"), here.generations[0].cancels) == (0, 1, 0)
-
-
-def test_a_failed_withdrawal_is_repeated_at_the_next_sweep(at: Open) -> None:
-    here = at({"mode": "never", "on_cancel": {"mode": "overloaded"}})
-    job = handed_over(here)
-    here.cancel(job)
-    assert (here.withdrawals.step(), here.outcomes(job)) == (0, ["open"])
-    here.generations[0].step.pop("on_cancel")
-    assert (here.withdrawals.step(), here.outcomes(job)) == (1, ["cancelled"])
-
-
-def test_a_response_that_may_not_be_kept_is_deleted_once_it_is_saved_here(at: Open) -> None:
-    here = at({"mode": "ok"}, openai_store_after=False)
-    job = handed_over(here)
-    assert here.withdrawals.step() == 0
-    assert here.attempt(job) is State.SUCCEEDED
-    assert [here.withdrawals.step() for _ in range(2)] == [1, 0]
-    assert here.generations[0].deletes == 1
-    assert here.calls(job)[0].response_deleted_at is not None
-
-
-def test_a_withdrawn_response_that_may_not_be_kept_is_deleted_too(at: Open) -> None:
-    here = at({"mode": "ok", "on_cancel": "faster"}, openai_store_after=False)
-    job = handed_over(here)
-    here.cancel(job)
-    assert [here.withdrawals.step() for _ in range(2)] == [2, 0]
-    assert here.generations[0].deletes == 1
-
-
-def test_a_site_that_lets_the_provider_keep_responses_deletes_none(at: Open) -> None:
-    here = at({"mode": "ok"})
-    job = handed_over(here)
-    here.attempt(job)
-    here.withdrawals.step()
-    assert here.generations[0].deletes == 0
-
-
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_document_that_is_deleted_here_is_deleted_at_the_provider(at: Open, finished: bool) -> None:
-    here = at({"mode": "ok"})
-    job = handed_over(here)
-    if finished:
-        here.attempt(job)
-    with here.database.transaction() as session:
-        assert forgetting.forget_document(session, view(here, job).document_id, here.account_id) == 1
-    assert (here.count("provider_calls"), here.count("left_responses")) == (0, 1)
-    assert here.withdrawals.step() == 1
-    assert (here.count("left_responses"), here.generations[0].deletes) == (0, 1)
-
-
-def test_a_document_deleted_while_its_request_is_handed_over_leaves_nothing_at_the_provider(at: Open) -> None:
-    here = at({"mode": "status", "code": 200, "delay": 0.5, "body": {"id": "resp_x", "status": "queued"}})
-    job = here.submit()
-    document_id = view(here, job).document_id
-    ended: list[State | None] = []
-    working = threading.Thread(target=lambda: ended.append(here.attempt(job)))
-    working.start()
-    here.fake.wait_for_requests(1)
-    with here.database.transaction() as session:
-        forgetting.forget_document(session, document_id, here.account_id)
-    working.join(20)
-    assert ended == [None]
-    assert (here.count("left_responses"), here.count("jobs")) == (1, 0)
-    here.withdrawals.step()  # the fake knows no such response: it is gone
-    assert here.count("left_responses") == 0
