@@ -22,7 +22,7 @@ from tasks.heartbeat import HeldClaim, Stopped, StopReason
 from tasks.intake import IntakePool, Limits, ReadAbandoned
 from tasks.ledger import calls, checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
-from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
+from tasks.ledger.errors import AttemptTimedOut, CancelAsked, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
 from tasks.look_again import before_the_deadline, look_again_in
 from tasks.provider.loop import ProviderLoop
@@ -75,6 +75,8 @@ class Attempt:
             return self._succeed()
         except Stopped as stopped:
             return self._hand_back(stopped.reason)
+        except CancelAsked:
+            return self._hand_back(StopReason.CANCEL)
         except LaneClosed as closed:
             return self._wait_for_lane(closed)
         except WaitsAtProvider as waits:

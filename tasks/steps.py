@@ -19,6 +19,7 @@ from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim
 from tasks.ledger import calls, checkpoints, lanes
 from tasks.ledger.checkpoints import SavedStep
+from tasks.ledger.errors import CancelAsked, ClaimLost
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.look_again import look_again_in
 from tasks.provider import Prompt
@@ -150,7 +151,12 @@ class Steps:
             )
 
         with self._saving:  # one after the other, so that the shown progress only grows
-            self._persist(keep)
+            try:
+                self._persist(keep)
+            except (CancelAsked, ClaimLost):
+                # Nobody wants the answer any more, but that it came, and what it cost, is a fact.
+                self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
+                raise
             counted.done, counted.left = counted.done + 1, counted.left - 1
             self._saved[step.name] = saved
             self._done_here += 1

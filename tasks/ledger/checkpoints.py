@@ -25,7 +25,7 @@ class SavedStep:
 
 
 def save(session: Session, claim: Claim, step: str, saved: SavedStep, *, next_step: str, done: int, total: int) -> None:
-    """Keep a step's answer and move the shown progress on, in one transaction. Raises ClaimLost.
+    """Keep a step's answer and move the shown progress on, in one transaction. Raises ClaimLost, CancelAsked.
 
     A step that was saved before keeps its first answer: it was paid for, and a page may have shown it.
     """

@@ -49,6 +49,10 @@ class AttemptTimedOut(BaseException):
     """
 
 
+class CancelAsked(Exception):
+    """The claim stands, but its owner wants no result any more: stop, and hand the job back."""
+
+
 class ClaimLost(BaseException):
     """The claim no longer stands, so nothing may be written under it.
 

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import lanes, outbox
 from tasks.ledger.calls import close_open_calls
-from tasks.ledger.errors import Category, ClaimLost
+from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move, seconds
 from tasks.ledger.history import note
 from tasks.ledger.models import Attempt, Delivery, Job, Result
@@ -83,12 +83,22 @@ def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
 
 
 def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
-    """Say which step is being worked on, and how much of it is measured as done. Raises ClaimLost."""
+    """Say which step is being worked on, and how much of it is measured as done. Raises ClaimLost, CancelAsked."""
     row = move(
         session, Event.CHECKPOINT, claim.job_id, claim=claim, step=step, progress_done=done, progress_total=total
     )
     if row is None:
-        raise ClaimLost
+        raise _why_not(session, claim)
+
+
+def _why_not(session: Session, claim: Claim) -> CancelAsked | ClaimLost:
+    """A job that is to be cancelled takes no more work, though the claim stands; handing it back ends it at once."""
+    asked = session.execute(
+        select(Job.id).where(
+            Job.id == claim.job_id, Job.generation == claim.generation, Job.state == State.CANCEL_REQUESTED
+        )
+    ).scalar_one_or_none()
+    return ClaimLost() if asked is None else CancelAsked()
 
 
 def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, Any]) -> State:

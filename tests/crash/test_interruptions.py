@@ -35,7 +35,8 @@ def test_a_worker_frozen_past_its_lease_cannot_save_when_it_wakes(site: Opened) 
         assert result is not None
         assert result.text == "from the fresh one"
         assert here.outcomes(job) == ["lost", "succeeded"]
-        assert here.calls(job) == ["unknown", "succeeded"]
+        late, used = here.calls(job)  # the late answer may have been cut off, or have come: both are facts
+        assert late in ("unknown", "succeeded") and used == "succeeded"
 
 
 @pytest.mark.crash

@@ -9,7 +9,7 @@ import pytest
 from tasks.database import Database
 from tasks.ledger import calls, checkpoints, guarded, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
-from tasks.ledger.errors import Category, ClaimLost
+from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.guarded import RELEASED_FIELDS, Claim
 from tasks.ledger.states import Event, Outcome, State
 from tests.support import house
@@ -87,6 +87,20 @@ def test_a_success_that_comes_after_the_cancel_is_not_saved(database: Database, 
     with database.transaction() as session:
         assert house.count(session, "results") == 0
         assert transitions.cancel(session, job_id, account_id) is None
+
+
+def test_a_step_saved_after_the_cancel_is_told_so_and_not_that_its_claim_is_lost(
+    database: Database, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        job_id = house.submit(session, account_id).job_id
+        claim = house.claim(session, job_id)
+        transitions.cancel(session, job_id, account_id)
+    with pytest.raises(CancelAsked), database.transaction() as session:
+        checkpoints.save(session, claim, "read", SavedStep("late", {}), next_step="x", done=0, total=0)
+    with database.transaction() as session:
+        assert transitions.release(session, claim, reason="cancel", interrupted=False) is State.CANCELLED
+        assert house.count(session, "checkpoints") == 0
 
 
 @pytest.mark.race

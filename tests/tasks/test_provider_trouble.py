@@ -103,31 +103,38 @@ def test_an_answer_lost_again_and_again_stops_the_job(site: Opened) -> None:
         assert len(here.fake.requests) == 2
 
 
-@pytest.mark.parametrize(
-    ("mode", "category", "code", "requests"),
-    [
-        ("refusal", "content_policy", "refusal", 1),
-        ("filter", "content_policy", "content_filter", 1),
-        ("context", "invalid_request", "too_long", 1),
-        ("auth", "auth", None, 1),
-        ("nochoices", "uncertain", None, 2),
-        ("nullmessage", "uncertain", None, 2),
-        ("html200", "uncertain", None, 2),
-        ("badjson", "uncertain", None, 2),
-    ],
-)
+NO_ANSWERS = [
+    ("refusal", "content_policy", "refusal", 1),
+    ("filter", "content_policy", "content_filter", 1),
+    ("context", "invalid_request", "too_long", 1),
+    ("nochoices", "uncertain", None, 2),
+    ("nullmessage", "uncertain", None, 2),
+    ("html200", "uncertain", None, 2),
+    ("badjson", "uncertain", None, 2),
+]
+
+
 @pytest.mark.parametrize("api", ["responses", "chat"])
-def test_an_answer_that_is_none_ends_in_its_category_with_a_bounded_number_of_requests(
-    site: Opened, mode: str, category: str, code: str | None, requests: int, api: str
-) -> None:
-    with site({"mode": mode}, OPENAI_API=api) as here:
-        job = here.submit()
-        view = here.wait_for(job, State.FAILED)
-        assert view.error_category == category
-        assert code is None or view.error_code == code
-        assert len(here.fake.requests) == requests
-        with here.database.transaction() as session:
-            assert queries.result_of(session, job, None) is None
+def test_an_answer_that_is_none_ends_in_its_category_with_a_bounded_number_of_requests(site: Opened, api: str) -> None:
+    with site({"mode": "ok"}, slots=8, OPENAI_API=api) as here:
+        jobs = {}
+        for mode, *_ in NO_ANSWERS:
+            here.fake.script([{"mode": mode}], marker=f"marked-{mode}-")
+            jobs[mode] = here.submit(f"A text that is marked-{mode}-here.".encode())
+        for mode, category, code, requests in NO_ANSWERS:
+            view = here.wait_for(jobs[mode], State.FAILED)
+            assert view.error_category == category, mode
+            assert code is None or view.error_code == code, mode
+            seen = [request for request in here.fake.requests if f"marked-{mode}-".encode() in request.body]
+            assert len(seen) == requests, mode
+        assert here.results() == 0
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_a_refused_key_stops_the_job_at_once(site: Opened, api: str) -> None:
+    with site({"mode": "auth"}, OPENAI_API=api) as here:
+        assert here.wait_for(here.submit(), State.FAILED).error_category == "auth"
+        assert len(here.fake.requests) == 1
 
 
 def test_passing_trouble_is_tried_three_times_and_then_named(site: Opened) -> None:
@@ -184,15 +191,18 @@ def test_half_an_emoji_and_a_nul_in_a_document_do_not_keep_it_from_being_summari
         assert b"\\ud83d" not in here.fake.requests[0].body
 
 
-@pytest.mark.parametrize("round_", range(5))
-def test_a_cancel_that_meets_the_answer_has_one_winner_that_never_changes(site: Opened, round_: int) -> None:
-    with site({"mode": "gate"}) as here:
-        jobs = [here.submit(f"Report {n} of round {round_}.".encode()) for n in range(4)]
-        here.fake.wait_for_requests(4)
-        works: list[Any] = [lambda job=job: here.cancel(job) for job in jobs]
-        house.all_at_once([here.fake.release, *works])
-        ended = {job: here.wait_for(job, State.SUCCEEDED, State.CANCELLED).state for job in jobs}
-        assert here.results() == sum(state is State.SUCCEEDED for state in ended.values())
-        for job, state in ended.items():
-            assert here.cancel(job) is None
-            assert here.view(job).state is state
+def test_a_cancel_that_meets_the_answer_has_one_winner_that_never_changes(site: Opened) -> None:
+    with site({"mode": "gate", "name": "0"}) as here:
+        results = 0
+        for round_ in range(5):
+            here.fake.script([{"mode": "gate", "name": str(round_)}])
+            jobs = [here.submit(f"Report {n} of round {round_}.".encode()) for n in range(4)]
+            here.fake.wait_for_requests(4 * (round_ + 1))
+            works: list[Any] = [lambda job=job: here.cancel(job) for job in jobs]
+            house.all_at_once([lambda gate=str(round_): here.fake.release(gate), *works])
+            ended = {job: here.wait_for(job, State.SUCCEEDED, State.CANCELLED, within=8).state for job in jobs}
+            results += sum(state is State.SUCCEEDED for state in ended.values())
+            assert here.results() == results
+            for job, state in ended.items():
+                assert here.cancel(job) is None
+                assert here.view(job).state is state
