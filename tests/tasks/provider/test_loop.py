@@ -30,9 +30,10 @@ def running(settings: ProviderSettings) -> Iterator[ProviderLoop]:
 
 def test_two_hundred_calls_are_in_flight_at_once(fake: FakeProvider, settings: Settings, prompt: Prompt) -> None:
     fake.script([GATE])
-    with running(settings(call_seconds=30)) as loop:
-        calls = [loop.submit(prompt, client_request_id=f"call-{i}", budget_seconds=30) for i in range(200)]
-        fake.wait_for(lambda: fake.in_flight == 200)
+    # The times are a busy machine's: what is promised here is how many, not how fast.
+    with running(settings(call_seconds=50, connect_timeout_seconds=45)) as loop:
+        calls = [loop.submit(prompt, client_request_id=f"call-{i}", budget_seconds=50) for i in range(200)]
+        fake.wait_for(lambda: fake.in_flight == 200, timeout=45)
         assert sum(thread.name == "provider-loop" for thread in threading.enumerate()) == 1
         fake.release()
         assert {call.result(timeout=20).text for call in calls} == {calls[0].result().text}
