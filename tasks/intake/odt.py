@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tasks.intake.errors import DocumentRefused, Refusal
+from tasks.intake.written import Written, local_name
 
 # Deleted passages, comments, hidden fields, forms, declarations and data.
 _SKIPPED = frozenset({
@@ -15,7 +15,7 @@ _PICTURE_WORDS = re.compile(r"\{[^}]*svg[^}]*\}(?:title|desc)")
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
-class OdtText:
+class OdtText(Written):
     """Collects the text of `text:p` and `text:h`; table cells are divided by tabs, notes stand at the end."""
 
     def __init__(self, max_chars: int) -> None:
@@ -30,8 +30,8 @@ class OdtText:
         self._citation = 0  # where in the body the last mark of a note begins
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = _local(tag)
-        values = {_local(key): value for key, value in attributes.items()}
+        name = local_name(tag)
+        values = {local_name(key): value for key, value in attributes.items()}
         if name == "style":
             self._style = values.get("name", "")
         elif name == "text-properties" and values.get("display") == "none":
@@ -54,7 +54,7 @@ class OdtText:
             self._add("\t" if name == "tab" else "\n")
 
     def end(self, tag: str) -> None:
-        name = _local(tag)
+        name = local_name(tag)
         if self._skipping:
             self._skipping -= 1
         elif name in ("p", "h"):
@@ -83,20 +83,3 @@ class OdtText:
         if name in ("p", "h", "span", "section"):
             return values.get("style-name") in self._hidden_styles or values.get("display") == "none"
         return False
-
-    def _end_of_cell(self, divider: str) -> None:
-        while self._out and self._out[-1] in ("\n", "\t"):
-            if self._out.pop() == "\t" and divider == "\t":
-                self._out.append("\t")
-                break
-        self._add(divider)
-
-    def _add(self, text: str) -> None:
-        self._out.append(text)
-        self._left -= len(text)
-        if self._left < 0:
-            raise DocumentRefused(Refusal.TOO_LONG)
-
-
-def _local(tag: str) -> str:
-    return tag.rpartition("}")[2]

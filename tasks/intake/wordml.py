@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.intake.errors import DocumentRefused, Refusal
+from tasks.intake.written import Written, local_name
 
 _OFF = ("0", "false", "off")
 # Deleted or moved away, field codes, the second rendering of what an older Word cannot draw, and machine data.
@@ -10,7 +10,7 @@ _SKIPPED = frozenset({"del", "moveFrom", "instrText", "delInstrText", "delText",
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
 
-class WordText:
+class WordText(Written):
     """Collects the text of `w:p` paragraphs; table cells are divided by tabs, rows and paragraphs by newlines."""
 
     def __init__(self, max_chars: int) -> None:
@@ -23,7 +23,7 @@ class WordText:
         self._runs: list[tuple[int, bool]] = []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = _local(tag)
+        name = local_name(tag)
         if self._skipping or name in _SKIPPED or _is_divider(name, attributes):
             self._skipping += 1
         elif name == "t":
@@ -45,7 +45,7 @@ class WordText:
             self._add(f"[{_value(attributes, 'id')}] ")
 
     def end(self, tag: str) -> None:
-        name = _local(tag)
+        name = local_name(tag)
         if self._skipping:
             self._skipping -= 1
         elif name == "t":
@@ -70,28 +70,11 @@ class WordText:
     def close(self) -> str:
         return "".join(self._out).strip()
 
-    def _end_of_cell(self, divider: str) -> None:
-        while self._out and self._out[-1] in ("\n", "\t"):
-            if self._out.pop() == "\t" and divider == "\t":
-                self._out.append("\t")
-                break
-        self._add(divider)
-
-    def _add(self, text: str) -> None:
-        self._out.append(text)
-        self._left -= len(text)
-        if self._left < 0:
-            raise DocumentRefused(Refusal.TOO_LONG)
-
 
 def _is_divider(name: str, attributes: dict[str, str]) -> bool:
     """The line above the notes is kept among the notes."""
     return name in ("footnote", "endnote") and _value(attributes, "type") not in (None, "normal")
 
 
-def _local(tag: str) -> str:
-    return tag.rpartition("}")[2]
-
-
 def _value(attributes: dict[str, str], name: str) -> str | None:
-    return next((value for key, value in attributes.items() if _local(key) == name), None)
+    return next((value for key, value in attributes.items() if local_name(key) == name), None)
