@@ -89,11 +89,13 @@
   document.addEventListener('click', function (event) {
     var button = event.target.closest ? event.target.closest('[data-copy]') : null;
     if (!button) return;
-    var source = document.querySelector('[data-copy-source]'), shown = document.querySelector('[data-copy-text]');
+    var source = document.querySelector('[data-copy-source="' + button.dataset.copy + '"]'), shown = document.querySelector('[data-copy-text]');
+    var label = button.dataset.label || button.textContent;
+    button.dataset.label = label;
     var text = source ? source.value : shown ? shown.textContent : '';
     function done(word) {
       button.textContent = word;
-      setTimeout(function () { button.textContent = 'Copy'; }, 2000);
+      setTimeout(function () { button.textContent = label; }, 2000);
     }
     if (navigator.clipboard) {
       navigator.clipboard.writeText(text).then(function () { done('Copied'); }, function () { done('Not allowed'); });

@@ -38,6 +38,7 @@ class JobView:
     id: uuid.UUID
     title: str
     workflow: str
+    workflow_version: int
     options: Mapping[str, Any]
     state: State
     revision: int
@@ -138,6 +139,7 @@ def _view(row: Row[Any]) -> JobView:
         id=job.id,
         title=job.title,
         workflow=job.workflow,
+        workflow_version=job.workflow_version,
         options=job.options,
         state=state,
         revision=job.revision,
