@@ -23,6 +23,8 @@ from webapp import (
     health,
     jobs,
     models,
+    operators,
+    ops,
     parts,
     provenance,
     render,
@@ -44,6 +46,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings_module.check_web(settings)
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
+    operators.init_app(app)
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
@@ -52,7 +55,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, health.health):
+    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, ops.ops, health.health):
         app.register_blueprint(blueprint)
     csrf.exempt(api.api)
     app.cli.add_command(accounts_cli)
@@ -105,7 +108,6 @@ def _furnish_templates(app: Flask) -> None:
         workflow_title=work_words.title_of,
         usage=cost_words.usage_in_words,
     )
-    app.jinja_env.globals["view_names"] = app.view_functions
     app.jinja_env.globals["now"] = lambda: datetime.now(UTC)
     app.context_processor(lambda: {"viewer": _viewer()})
 

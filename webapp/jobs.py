@@ -15,7 +15,7 @@ from tasks.ledger import queries, transitions
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
-from webapp import my_documents, status_page, wording
+from webapp import deadlines, my_documents, status_page, wording
 from webapp.accounts import viewer
 from webapp.door import NotAccepted
 from webapp.errors import drain, form_too_old, not_found
@@ -172,14 +172,19 @@ def _options_of(workflow: Workflow) -> Options:
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
     """This person's job. Somebody else's is answered like one that never was."""
-    settings = parts().settings
-    with transaction() as database:
-        page = status_page.page_of(
-            database, job_id, viewer().id, settings, with_cost=settings.show_cost_to_owner or viewer().is_operator
-        )
+    page = _page(job_id)
+    if page is not None and deadlines.settle([page.job]):
+        page = _page(job_id)
     if page is None:
         abort(404)
     return page
+
+
+def _page(job_id: uuid.UUID) -> StatusPage | None:
+    settings = parts().settings
+    with_cost = settings.show_cost_to_owner or viewer().is_operator
+    with transaction() as database:
+        return status_page.page_of(database, job_id, viewer().id, settings, with_cost=with_cost)
 
 
 @jobs.get("/jobs/<uuid:job_id>")
@@ -218,7 +223,10 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
     with transaction() as database:
         pulse = queries.pulse_of(database, job_id, viewer().id)
         unchanged = (
-            pulse is not None and pulse.revision == known and status_page.tier_of(database, pulse, settings) == tier
+            pulse is not None
+            and pulse.revision == known
+            and pulse.seconds_to_deadline > 0
+            and status_page.tier_of(database, pulse, settings) == tier
         )
     if pulse is None:
         return _gone(job_id)

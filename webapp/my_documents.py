@@ -11,7 +11,7 @@ from flask import request, url_for
 from tasks.ledger import queries
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import UNFINISHED, State
-from webapp import cursors
+from webapp import cursors, deadlines
 from webapp.accounts import viewer
 from webapp.transactions import transaction
 
@@ -61,8 +61,17 @@ def asked_for() -> MyDocuments:
     show = show if show in SHOWN else ""
     words = " ".join(request.args.get("q", "").replace("\0", "").split())[:LONGEST_SEARCH]
     before = request.args.get("before", "")
+    found = _found(show, words, before)
+    if deadlines.settle(found):
+        found = _found(show, words, before)
+    jobs = found[:PAGE]
+    older = cursors.after(jobs[-1].place) if len(found) > PAGE else None
+    return MyDocuments(jobs, show, words, before, older, _mark(jobs))
+
+
+def _found(show: str, words: str, before: str) -> list[JobView]:
     with transaction() as session:
-        found = queries.jobs_of(
+        return queries.jobs_of(
             session,
             viewer().id,
             limit=PAGE + 1,
@@ -70,9 +79,6 @@ def asked_for() -> MyDocuments:
             states=SHOWN[show][1],
             words=words or None,
         )
-    jobs = found[:PAGE]
-    older = cursors.after(jobs[-1]) if len(found) > PAGE else None
-    return MyDocuments(jobs, show, words, before, older, _mark(jobs))
 
 
 def _mark(jobs: Sequence[JobView]) -> str:
