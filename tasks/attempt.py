@@ -24,6 +24,7 @@ from tasks.ledger import calls, checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import AttemptTimedOut, CancelAsked, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
+from tasks.logs import told
 from tasks.look_again import before_the_deadline, look_again_in
 from tasks.provider.loop import ProviderLoop
 from tasks.recorded_call import LaneClosed, WaitsAtProvider
@@ -90,7 +91,7 @@ class Attempt:
         except Exception as error:
             if is_out_of_reach(error):
                 raise
-            log.error("attempt.unexpected", job=self.claim.job_id.hex, error=type(error).__name__, at=places(error))
+            log.error("attempt.unexpected", job=self.claim.job_id.hex, **told(error))
             return self._end(JobError(Category.INTERNAL, "unexpected"))
 
     def _succeed(self) -> State:
@@ -216,12 +217,3 @@ class Attempt:
     def _persist(self, work: Callable[[Session], T]) -> T:
         """Everything outlives a short absence of the database: it is tried again while the reservation stands."""
         return self.tools.database.persist(work, for_seconds=self.held.reserved_until - time.monotonic())
-
-
-def places(error: BaseException) -> list[str]:
-    """Where an error came through, without its message, which may hold what a person or a provider wrote."""
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        found.append(f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return found[-6:]
