@@ -15,7 +15,7 @@ from typing import TypeVar
 import structlog
 from sqlalchemy.orm import Session
 
-from tasks import retry_policy
+from tasks import retry_policy, sentry
 from tasks.database import Database, is_out_of_reach
 from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim, Stopped, StopReason
@@ -53,6 +53,7 @@ def work_on(held: HeldClaim, tools: Tools) -> State | None:
     """
     attempt = Attempt(held, tools)
     say = log.bind(job=held.claim.job_id.hex, generation=held.claim.generation)
+    say.info("attempt.began", attempt=held.claim.attempt)
     try:
         state = attempt.run()
     except ClaimLost:
@@ -92,6 +93,7 @@ class Attempt:
             if is_out_of_reach(error):
                 raise
             log.error("attempt.unexpected", job=self.claim.job_id.hex, **told(error))
+            sentry.report(error, "attempt.unexpected", job=self.claim.job_id.hex, generation=self.claim.generation)
             return self._end(JobError(Category.INTERNAL, "unexpected"))
 
     def _succeed(self) -> State:

@@ -22,7 +22,9 @@ from rq.queue import Queue
 from rq.timeouts import TimerDeathPenalty
 from rq.worker import SimpleWorker
 from sqlalchemy.exc import SQLAlchemyError
+from structlog.contextvars import bound_contextvars
 
+from tasks import traces
 from tasks.attempt import Tools, work_on
 from tasks.fault_points import reached
 from tasks.heartbeat import Heartbeat
@@ -68,8 +70,13 @@ class Desk:
         if isinstance(claim, Refused):
             log.info("delivery.refused", job=job_id.hex, reason=claim.reason)
             return f"refused: {claim.reason}"
-        with self.heartbeat.hold(claim) as held:
-            return str(work_on(held, self.tools))
+        with (
+            self.heartbeat.hold(claim) as held,
+            bound_contextvars(generation=claim.generation),
+            traces.span("job.attempt", job=job_id.hex, generation=claim.generation, attempt=claim.attempt) as facts,
+        ):
+            facts["state"] = became = str(work_on(held, self.tools))
+            return became
 
 
 _desk: Desk | None = None
@@ -94,8 +101,14 @@ def deliver(v: object = None, job: object = None, delivery: object = None, **new
     if _desk is None:
         return "not taken: no desk"
     reached("worker.received")
+    number = delivery if isinstance(delivery, int) else None
+    with bound_contextvars(job=job_id.hex, delivery=number):  # on every line that this thread logs
+        return _take_in(_desk, job_id)
+
+
+def _take_in(desk: Desk, job_id: uuid.UUID) -> str:
     try:
-        return _desk.take_in(job_id)
+        return desk.take_in(job_id)
     except AttemptTimedOut:
         log.error("delivery.timed_out", job=job_id.hex)  # outside the attempt: the lease brings the job back
         return "timed out"

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
+from tasks import sentry
 from tasks.database import is_out_of_reach
 from tasks.logs import told
 from webapp.hx import is_htmx
@@ -128,6 +129,7 @@ def unforeseen(error: Exception) -> ResponseReturnValue:
     if current_app.testing and not is_out_of_reach(error):
         raise error
     log.error("request.failed", endpoint=request.endpoint, **told(error))
+    sentry.report(error, "request.failed", endpoint=request.endpoint, request_id=g.get("request_id"))
     return broken(500)
 
 

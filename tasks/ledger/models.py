@@ -206,6 +206,7 @@ class Attempt(Base):
         CheckConstraint(one_of("outcome", Outcome), name="attempt_outcome_is_known"),
         CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="an_ended_attempt_has_an_outcome"),
         Index("one_open_attempt_per_job", "job_id", unique=True, postgresql_where=text("ended_at IS NULL")),
+        Index("ended_attempts_by_end", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
     )
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
