@@ -24,13 +24,14 @@ from rq.worker import SimpleWorker
 from sqlalchemy.exc import SQLAlchemyError
 from structlog.contextvars import bound_contextvars
 
-from tasks import traces
+from tasks import sentry, traces
 from tasks.attempt import Tools, work_on
 from tasks.fault_points import reached
 from tasks.heartbeat import Heartbeat
 from tasks.ledger import outbox, transitions
 from tasks.ledger.errors import AttemptTimedOut
 from tasks.ledger.guarded import Refused
+from tasks.logs import told
 from tasks.queue import DELIVER, MESSAGE_VERSION
 from tasks.slots import Slots
 
@@ -115,6 +116,10 @@ def _take_in(desk: Desk, job_id: uuid.UUID) -> str:
     except SQLAlchemyError as error:
         log.error("delivery.without_database", job=job_id.hex, error=type(error).__name__)
         return "the database cannot be reached"
+    except Exception as error:  # RQ would keep it in Redis and log it, message and all; the lease brings the job back
+        log.error("delivery.unexpected", **told(error))
+        sentry.report(error, "delivery.unexpected", job=job_id.hex)
+        return "failed in an unforeseen way"
 
 
 def is_ours(job: Job) -> bool:
