@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, create_engine, text
 
-from benchmarks import history
+from benchmarks import history, pages, report
 from tasks.settings import Settings
 from webapp.embedded import services, temporary_directory
 
@@ -70,11 +70,12 @@ def fill(engine: Engine, jobs: int, queue: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1_000_000)
-    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--directory", type=Path, help="keep the filled database here")
+    parser.add_argument("--plans", action="store_true", help="print the plan of every statement, not of the slowest")
     given = parser.parse_args()
     with temporary_directory() as temporary, filled(given.directory or Path(temporary), given.jobs) as settings:
-        print(settings.queue_name)
-        return 0
+        measured = pages.measure(settings)
+        return report.print_all(measured, every_plan=given.plans)
 
 
 if __name__ == "__main__":

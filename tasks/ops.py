@@ -6,6 +6,7 @@ import getpass
 
 from tasks.database import Database
 from tasks.ledger import lanes, queries
+from tasks.ledger.states import TERMINAL
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.settings import Settings
 
@@ -31,7 +32,7 @@ def status(settings: Settings) -> list[str]:
     with database.transaction() as session:
         closed = lanes.door(session, settings.lane)
         counts = queries.jobs_by_state(session)
-        orphans = queries.orphans(session, grace_seconds=settings.sweep_seconds + settings.lease_seconds)
+        orphans = queries.orphans(session, grace_seconds=settings.orphan_grace_seconds)
         workers = queries.live_workers(
             session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
         )
@@ -43,7 +44,7 @@ def status(settings: Settings) -> list[str]:
         lane += f", because: {closed.category}"
     return [
         f"lane {settings.lane}: {lane}",
-        *(f"{state}: {count}" for state, count in counts.items()),
+        *(f"{state}{' in the last 24 h' if state in TERMINAL else ''}: {count}" for state, count in counts.items()),
         f"orphans: {orphans}",
         f"live workers: {workers}",
     ]

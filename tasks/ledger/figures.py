@@ -117,7 +117,7 @@ def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan
         orphans=queries.orphans(session, grace_seconds=orphan_grace_seconds, queue=queue),
         owed=owed,
         overdue=overdue,
-        lanes=_lanes(session, lane),
+        lanes=_lanes(session, queue, lane),
         workers=_workers(session, queue, alive_seconds),
         seen_at=seen_at,
     )
@@ -170,20 +170,18 @@ def _unknown(session: Session, queue: str) -> int:
     ).scalar_one()
 
 
-def _lanes(session: Session, own: str) -> list[LaneNow]:
+def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
     flying = dict(
         session.execute(
             select(ProviderCall.lane, func.count())
             .where(ProviderCall.outcome == CallOutcome.OPEN)
             .group_by(ProviderCall.lane)
-        )
-        .tuples()
-        .all()
+        ).all()
     )
     behind = dict(
-        session.execute(select(Delivery.lane, func.count()).where(Delivery.lane.is_not(None)).group_by(Delivery.lane))
-        .tuples()
-        .all()
+        session.execute(
+            select(Delivery.lane, func.count()).where(Delivery.lane.is_not(None)).group_by(Delivery.lane)
+        ).all()
     )
     found = [
         LaneNow(
@@ -197,7 +195,11 @@ def _lanes(session: Session, own: str) -> list[LaneNow]:
             in_the_air=flying.get(lane.name, 0),
             waiting=behind.get(lane.name, 0),
         )
-        for lane in session.execute(select(Lane).execution_options(populate_existing=True)).scalars()
+        for lane in session.execute(
+            select(Lane)
+            .where(Lane.name.startswith(f"{queue}:", autoescape=True))
+            .execution_options(populate_existing=True)
+        ).scalars()
     ]
     if all(lane.name != own for lane in found):
         found.append(LaneNow(own, LaneState.OPEN, None, None, None, None, None, flying.get(own, 0), 0))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, func, insert, or_, select
+from sqlalchemy import ColumnElement, case, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import lanes, outbox
@@ -273,13 +273,26 @@ def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> St
     return state
 
 
-def fail_waiting(session: Session, job_id: uuid.UUID, *, category: Category, code: str | None = None) -> State | None:
+def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
+    """End a waiting job whose deadline has passed, for the lane it waits for or for the time. None if it was not so.
+
+    The deadline is compared again here: the job may have been replayed since somebody found it late.
+    """
+    blocked = lanes.blocks(session, job_id)
+    cause = (Category.DEADLINE, "not_done_in_time") if blocked is None else (blocked, "lane_closed")
+    return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=cause[0], code=cause[1])
+
+
+def fail_waiting(
+    session: Session, job_id: uuid.UUID, *guards: ColumnElement[bool], category: Category, code: str | None = None
+) -> State | None:
     """End a job that nobody holds: its deadline passed, or it was interrupted too often. None if somebody holds it."""
     row = move(
         session,
         Event.FAIL,
         job_id,
         Job.claimed_by.is_(None),
+        *guards,
         error_category=category,
         error_code=code,
         next_attempt_at=None,
