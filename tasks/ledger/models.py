@@ -207,7 +207,6 @@ class Attempt(Base):
         CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="an_ended_attempt_has_an_outcome"),
         Index("ended_attempts_by_end", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
         Index("one_open_attempt_per_job", "job_id", unique=True, postgresql_where=text("ended_at IS NULL")),
-        Index("ended_attempts_by_end", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
     )
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
