@@ -126,8 +126,8 @@ def watched(
             httpx2.Client(base_url=address, headers=bearer, timeout=20) as api,
             httpx2.Client(base_url=address, timeout=20) as operator,
         ):
-            worker.wait_for_log("worker.started")
-            house.wait_until(lambda: answers(f"{address}/healthz"), within=40, what=lambda: web.log)
+            worker.wait_for_log("worker.started", within=60)
+            house.wait_until(lambda: answers(f"{address}/healthz"), within=60, what=lambda: web.log)
             site = Watched(fake, database, operator_id, addresses, worker)
             site.web, site.address, site.api, site.operator = web, address, api, operator
             yield site
@@ -204,8 +204,14 @@ def test_nothing_private_is_found_outside_the_rows_that_hold_it(
     with here.database.transaction() as session:
         rows = "\n".join(str(row) for table in TABLES for row in session.execute(text(f"SELECT * FROM {table}")))
         assert house.count(session, "results") == 5
-    house.wait_until(lambda: broken.hex.encode() in watchers.to("/v1/traces"), what="the span of the broken attempt")
-    house.wait_until(lambda: watchers.to("/api/1/").count(b"ValueError") >= 3, what="three faults at Sentry")
+        kept = str(
+            session.execute(text("SELECT title, filename FROM jobs JOIN documents ON documents.id = document_id")).all()
+        )
+        assert DOCUMENT in kept and "<script>alert" in kept, "the words are where they belong"
+    house.wait_until(
+        lambda: broken.hex.encode() in watchers.to("/v1/traces"), within=40, what="the broken attempt's span"
+    )
+    house.wait_until(lambda: watchers.to("/api/1/").count(b"ValueError") >= 3, within=40, what="three faults")
     seen_in = {
         "redis": everything_in(queue.connection).decode(errors="replace"),
         "the worker's log": here.worker.log,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -127,6 +128,12 @@ def test_interruptions_and_orphans_are_counted(watched: Browser, bench: Bench, d
     samples = scrape(watched)
     assert at(samples, "interruptions_last_hour") == 2
     assert at(samples, "orphans") == 1
+
+
+def test_the_documentation_names_each_of_them(watched: Browser, bench: Bench) -> None:
+    bench.succeeded()
+    documented = set(re.findall(r"waybill_(\w+)", (house.ROOT / "docs" / "watching.md").read_text()))
+    assert documented == {name for name, _ in scrape(watched)}
 
 
 def test_no_label_holds_what_a_person_wrote(watched: Browser, bench: Bench) -> None:

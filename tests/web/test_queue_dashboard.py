@@ -60,6 +60,11 @@ def waiting(queue: DeliveryQueue) -> str:
 def test_it_is_off_by_default(olga: Person, settings) -> None:
     assert not settings.rq_dashboard_enabled
     assert olga.get("/ops/rq/").status_code == 404
+    assert "/ops/rq/" not in olga.get("/ops").text
+
+
+def test_the_operators_pages_lead_there(olga_there: Person) -> None:
+    assert 'href="/ops/rq/"' in olga_there.get("/ops").text
 
 
 def test_an_operator_can_look_everywhere(olga_there: Person, waiting: str) -> None:
