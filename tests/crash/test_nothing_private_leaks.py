@@ -33,7 +33,7 @@ DOCUMENT, ANSWER, KEY, WORDS = "marked-document", "marked-answer", "sk-marked-ke
 PASSWORD, TOKEN = "marked-password", "marked-token-of-metrics"
 SECRETS = (DOCUMENT, ANSWER, KEY, WORDS, PASSWORD, TOKEN, "<script>alert")
 MESSAGE = f"<script>alert('{WORDS}')</script> about {DOCUMENT}"
-FILE_NAME = f'<script>alert("{DOCUMENT}")</script>.txt'
+FILE_NAME = f"<script>alert('{DOCUMENT}')<script>.txt"
 STEPS = [
     {"mode": "ok", "text": f"A summary with {ANSWER} in it."},
     {"mode": "status", "code": 400, "err": "bad", "message": MESSAGE},
@@ -79,7 +79,7 @@ class Watched(Site):
         taken = self.api.post(
             "/api/v1/jobs",
             files={"file": (FILE_NAME, content)},
-            data={"title": f"Title {DOCUMENT}"},
+            data={"title": f"<script>alert('{DOCUMENT}')</script>"},
             headers={"Idempotency-Key": str(uuid.uuid4())},
         )
         assert taken.status_code == 202, taken.text
