@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+import sys
+
 from tasks import logs
 from tasks.database import Database
 from tasks.settings import SettingsWrong, load
 from webapp import create_app
 
-logs.configure()
+# Commands (`flask …`) write their answer to stdout, so only the web process may log there.
+logs.configure(sys.stderr if "FLASK_RUN_FROM_CLI" in os.environ else sys.stdout)
 try:
     settings = load()
     app = create_app(settings)

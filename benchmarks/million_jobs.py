@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, text
 
 from benchmarks import history, pages, report
@@ -34,6 +35,7 @@ def filled(directory: Path, jobs: int) -> Iterator[Settings]:
             waybill_demo=True,
             proxy_hops=0,
             openai_api_key="not used: nothing is asked",
+            metrics_token=SecretStr(pages.METRICS_TOKEN),
             model_prices=f"{history.MODEL}=0.25/2",
         )
         migrate(settings)

@@ -22,6 +22,7 @@ from webapp import create_app
 from webapp.extensions import db
 
 TIMES = 15
+METRICS_TOKEN = "a token of the benchmark's own"
 PAGES_DEEP = 40
 
 
@@ -63,6 +64,7 @@ def measure(settings: Settings) -> list[Measured]:
         operator = workers_and_operator(connection, settings.queue_name)
     person, olga = signed_in(app, known.account_id.hex), signed_in(app, operator)
     measured = [one(engine, name, partial(get, who, path)) for name, who, path in asked(known, person, olga)]
+    measured.append(one(engine, "metrics", partial(get, scraper(app), "/metrics")))
     measured += [one(engine, name, partial(in_session, engine, ask)) for name, ask in questions(settings).items()]
     engine.dispose()
     return measured
@@ -95,6 +97,13 @@ def signed_in(app: Flask, account: str) -> FlaskClient:
     with client.session_transaction() as session:
         session["_user_id"] = account
         session["_fresh"] = True
+    return client
+
+
+def scraper(app: Flask) -> FlaskClient:
+    """What reads the figures for Prometheus."""
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {METRICS_TOKEN}"
     return client
 
 

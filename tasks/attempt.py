@@ -15,7 +15,7 @@ from typing import TypeVar
 import structlog
 from sqlalchemy.orm import Session
 
-from tasks import retry_policy
+from tasks import retry_policy, sentry
 from tasks.database import Database, is_out_of_reach
 from tasks.fault_points import reached
 from tasks.heartbeat import HeldClaim, Stopped, StopReason
@@ -24,6 +24,7 @@ from tasks.ledger import calls, checkpoints, queries, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import AttemptTimedOut, CancelAsked, Category, ClaimLost, JobError
 from tasks.ledger.states import Outcome, State
+from tasks.logs import told
 from tasks.look_again import before_the_deadline, look_again_in
 from tasks.provider.loop import ProviderLoop
 from tasks.recorded_call import LaneClosed, WaitsAtProvider
@@ -52,6 +53,7 @@ def work_on(held: HeldClaim, tools: Tools) -> State | None:
     """
     attempt = Attempt(held, tools)
     say = log.bind(job=held.claim.job_id.hex, generation=held.claim.generation)
+    say.info("attempt.began", attempt=held.claim.attempt)
     try:
         state = attempt.run()
     except ClaimLost:
@@ -90,7 +92,8 @@ class Attempt:
         except Exception as error:
             if is_out_of_reach(error):
                 raise
-            log.error("attempt.unexpected", job=self.claim.job_id.hex, error=type(error).__name__, at=places(error))
+            log.error("attempt.unexpected", job=self.claim.job_id.hex, **told(error))
+            sentry.report(error, "attempt.unexpected", job=self.claim.job_id.hex, generation=self.claim.generation)
             return self._end(JobError(Category.INTERNAL, "unexpected"))
 
     def _succeed(self) -> State:
@@ -216,12 +219,3 @@ class Attempt:
     def _persist(self, work: Callable[[Session], T]) -> T:
         """Everything outlives a short absence of the database: it is tried again while the reservation stands."""
         return self.tools.database.persist(work, for_seconds=self.held.reserved_until - time.monotonic())
-
-
-def places(error: BaseException) -> list[str]:
-    """Where an error came through, without its message, which may hold what a person or a provider wrote."""
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        found.append(f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return found[-6:]

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from tasks import sentry, traces
 from tasks.attempt import Tools
 from tasks.database import Database
 from tasks.dispatcher import Dispatcher
@@ -60,7 +61,10 @@ def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
 
     Raises SettingsWrong when the database does not answer, ProviderError when the provider cannot be made.
     """
+    sentry.start(settings)
+    traces.start(settings, "waybill-worker")
     with ExitStack() as stack:
+        stack.callback(sentry.flush)
         database = Database(settings, "waybill-worker")
         stack.callback(database.close)
         database.require()

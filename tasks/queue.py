@@ -13,9 +13,9 @@ from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
-from rq import Queue
+from rq import Queue, serializers
 from rq.defaults import RQ_KEY_PREFIX
-from rq.exceptions import DuplicateJobError
+from rq.exceptions import DuplicateJobError, NoSuchJobError
 from rq.job import Job
 from rq.registry import ScheduledJobRegistry
 from rq.scheduler import RQScheduler
@@ -30,6 +30,14 @@ FAILURE_TTL_SECONDS = 7 * 24 * 3600
 
 QueueUnreachable = RedisError
 """What every method here raises when Redis does not answer."""
+
+NoSuchMessage = NoSuchJobError
+"""What RQ raises when asked for a message that it does not know (any more)."""
+
+
+def read_messages_as_json() -> None:
+    """Let RQ read JSON wherever nobody said which format: by itself it would unpickle whatever lies in Redis."""
+    serializers.PickleSerializer = serializers.JSONSerializer  # type: ignore[assignment]
 
 
 def connect(settings: Settings, *, connections: int, answer_within_seconds: float | None = None) -> Redis:

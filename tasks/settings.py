@@ -80,6 +80,11 @@ class Settings(BaseSettings):
     retention_days: int = Field(30, ge=1)
     proxy_hops: int = Field(1, ge=0, description="Trusted proxies in front of the web process.")
 
+    rq_dashboard_enabled: bool = Field(False, description="Show rq-dashboard at /ops/rq/, to operators, read only.")
+    metrics_token: SecretStr | None = Field(None, description="Opens /metrics to who sends it as a bearer token.")
+    sentry_dsn: SecretStr | None = Field(None, description="Send faults of ours to Sentry, without any words.")
+    otel_exporter_otlp_endpoint: str | None = Field(None, description="Send traces there, by OTLP over HTTP.")
+
     @property
     def prices(self) -> Prices:
         """MODEL_PRICES by model; empty where it is not set. Raises PricesWrong."""
@@ -122,6 +127,7 @@ def load() -> Settings:
         *_wrong_addresses(settings),
         *_wrong_provider(settings),
         *_wrong_prices(settings),
+        *_wrong_watchers(settings),
         *budgets.faults(settings),
     ]
     if faults:
@@ -176,3 +182,14 @@ def _wrong_prices(settings: Settings) -> list[str]:
     except PricesWrong as wrong:
         return [f"MODEL_PRICES: {wrong}. Write it like gpt-5-mini=0.25/2.00,other=1/4, or leave it empty."]
     return []
+
+
+def _wrong_watchers(settings: Settings) -> list[str]:
+    faults = []
+    token = settings.metrics_token
+    if token is not None and len(token.get_secret_value()) < MINIMUM_SECRET_LENGTH:
+        faults.append(f"METRICS_TOKEN is too short. Use at least {MINIMUM_SECRET_LENGTH} random characters.")
+    endpoint = settings.otel_exporter_otlp_endpoint
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        faults.append("OTEL_EXPORTER_OTLP_ENDPOINT must start with http:// or https://.")
+    return faults

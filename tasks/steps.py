@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import replace
 
 from sqlalchemy.orm import Session
@@ -85,7 +86,8 @@ class Steps:
             return
         threads = ThreadPoolExecutor(min(len(steps), self._settings.parts_at_once), thread_name_prefix="part")
         try:
-            running = {threads.submit(self._one, step, counted) for step in steps}
+            # Each in a copy of our context, so that what it logs carries the job too.
+            running = {threads.submit(copy_context().run, self._one, step, counted) for step in steps}
             self._collect(running)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)

@@ -22,13 +22,16 @@ from rq.queue import Queue
 from rq.timeouts import TimerDeathPenalty
 from rq.worker import SimpleWorker
 from sqlalchemy.exc import SQLAlchemyError
+from structlog.contextvars import bound_contextvars
 
+from tasks import sentry, traces
 from tasks.attempt import Tools, work_on
 from tasks.fault_points import reached
 from tasks.heartbeat import Heartbeat
 from tasks.ledger import outbox, transitions
 from tasks.ledger.errors import AttemptTimedOut
 from tasks.ledger.guarded import Refused
+from tasks.logs import told
 from tasks.queue import DELIVER, MESSAGE_VERSION
 from tasks.slots import Slots
 
@@ -68,8 +71,13 @@ class Desk:
         if isinstance(claim, Refused):
             log.info("delivery.refused", job=job_id.hex, reason=claim.reason)
             return f"refused: {claim.reason}"
-        with self.heartbeat.hold(claim) as held:
-            return str(work_on(held, self.tools))
+        with (
+            self.heartbeat.hold(claim) as held,
+            bound_contextvars(generation=claim.generation),
+            traces.span("job.attempt", job=job_id.hex, generation=claim.generation, attempt=claim.attempt) as facts,
+        ):
+            facts["state"] = became = str(work_on(held, self.tools))
+            return became
 
 
 _desk: Desk | None = None
@@ -94,14 +102,24 @@ def deliver(v: object = None, job: object = None, delivery: object = None, **new
     if _desk is None:
         return "not taken: no desk"
     reached("worker.received")
+    number = delivery if isinstance(delivery, int) else None
+    with bound_contextvars(job=job_id.hex, delivery=number):  # on every line that this thread logs
+        return _take_in(_desk, job_id)
+
+
+def _take_in(desk: Desk, job_id: uuid.UUID) -> str:
     try:
-        return _desk.take_in(job_id)
+        return desk.take_in(job_id)
     except AttemptTimedOut:
         log.error("delivery.timed_out", job=job_id.hex)  # outside the attempt: the lease brings the job back
         return "timed out"
     except SQLAlchemyError as error:
         log.error("delivery.without_database", job=job_id.hex, error=type(error).__name__)
         return "the database cannot be reached"
+    except Exception as error:  # RQ would keep it in Redis and log it, message and all; the lease brings the job back
+        log.error("delivery.unexpected", **told(error))
+        sentry.report(error, "delivery.unexpected", job=job_id.hex)
+        return "failed in an unforeseen way"
 
 
 def is_ours(job: Job) -> bool:

@@ -9,6 +9,7 @@ from flask_login import current_user
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from tasks import sentry, traces
 from tasks import settings as settings_module
 from tasks.database import engine_options
 from tasks.settings import Settings
@@ -22,12 +23,15 @@ from webapp import (
     errors,
     health,
     jobs,
+    metrics,
     models,
     operators,
     ops,
     parts,
     provenance,
+    queue_dashboard,
     render,
+    request_log,
     security,
     wording,
     work_words,
@@ -44,8 +48,11 @@ def create_app(settings: Settings | None = None) -> Flask:
     """The one place where the web parts are joined. Raises SettingsWrong when the environment will not do."""
     settings = settings or settings_module.load()
     settings_module.check_web(settings)
+    sentry.start(settings)
+    traces.start(settings, "waybill-web")
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
+    request_log.init_app(app)
     operators.init_app(app)
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
@@ -55,8 +62,18 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, ops.ops, health.health):
+    for blueprint in (
+        jobs.jobs,
+        documents.documents,
+        accounts.accounts,
+        api.api,
+        ops.ops,
+        health.health,
+        metrics.metrics,
+    ):
         app.register_blueprint(blueprint)
+    if settings.rq_dashboard_enabled:
+        queue_dashboard.init_app(app, joined)
     csrf.exempt(api.api)
     app.cli.add_command(accounts_cli)
     app.before_request(_keep_session_fresh)

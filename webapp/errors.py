@@ -13,7 +13,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
+from tasks import sentry
 from tasks.database import is_out_of_reach
+from tasks.logs import told
 from webapp.hx import is_htmx
 from webapp.security import is_api
 
@@ -126,7 +128,8 @@ def unforeseen(error: Exception) -> ResponseReturnValue:
     """A fault of ours. The log names the places it came through, never its message, which may quote a document."""
     if current_app.testing and not is_out_of_reach(error):
         raise error
-    log.error("request.failed", endpoint=request.endpoint, error=type(error).__name__, at=_places(error))
+    log.error("request.failed", endpoint=request.endpoint, **told(error))
+    sentry.report(error, "request.failed", endpoint=request.endpoint, request_id=g.get("request_id"))
     return broken(500)
 
 
@@ -139,11 +142,3 @@ def broken(status: int) -> ResponseReturnValue:
         answer.headers.update(headers)
         return answer
     return (*error_page(status), headers)
-
-
-def _places(error: BaseException) -> list[str]:
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        found.append(f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return found[-6:]

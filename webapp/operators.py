@@ -12,7 +12,7 @@ HOME = "/ops"
 
 
 def init_app(app: Flask) -> None:
-    """Stand before the addresses under /ops. To be called before any other hook is set.
+    """Stand before the addresses under /ops. To be called before any other hook is set that could answer.
 
     The path decides, not the endpoint: a wrong method, a missing proof of origin and an address that does not exist
     get the same answer as a page that does, so nothing can be learned from it.

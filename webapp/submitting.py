@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
 from tasks.ledger import queries, transitions
@@ -17,6 +18,8 @@ from webapp import wording
 from webapp.door import HandedIn, NotAccepted
 from webapp.parts import parts
 from webapp.transactions import transaction
+
+log = structlog.get_logger()
 
 LONGEST_KEY = 200
 
@@ -149,6 +152,7 @@ def can_wish_again(job: queries.JobView) -> bool:
 
 
 def _send(recorded: Recorded) -> Recorded:
+    log.info("job.submitted", job=recorded.job_id.hex, created=recorded.created)
     if recorded.created:
         parts().dispatcher.dispatch_now(recorded.job_id)
     return recorded

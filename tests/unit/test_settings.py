@@ -59,6 +59,8 @@ def test_every_way_a_host_writes_the_database_address_works(environment: pytest.
         ({"REGISTRATION": "sometimes"}, ["REGISTRATION"]),
         ({"OPENAI_BACKGROUND": "1", "AI_PROVIDER": "local"}, ["OPENAI_BACKGROUND", "AI_PROVIDER"]),
         ({"OPENAI_BACKGROUND": "1", "OPENAI_API": "chat"}, ["OPENAI_BACKGROUND", "OPENAI_API"]),
+        ({"METRICS_TOKEN": "hunter2"}, ["METRICS_TOKEN"]),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "hunter2:4318"}, ["OTEL_EXPORTER_OTLP_ENDPOINT"]),
         ({"DATABASE_URL": "mysql://u:hunter2@db/site"}, ["DATABASE_URL"]),
         ({"REDIS_URL": "http://:hunter2@redis"}, ["REDIS_URL"]),
     ],
