@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
-from tasks.ledger import findings, lanes, outbox, transitions
+from tasks.ledger import findings, gates, lanes, outbox, transitions
 from tasks.ledger.errors import Category
 from tasks.settings import Settings
 
@@ -62,7 +62,9 @@ class Reconciler:
         blocked = lanes.blocks(session, job_id)
         if blocked is not None:
             return transitions.fail_waiting(session, job_id, category=blocked, code="lane_closed")
-        return transitions.fail_waiting(session, job_id, category=Category.DEADLINE, code="not_done_in_time")
+        # Whoever waits while the work is paused waits for the operator, and the cause is to say so.
+        code = "paused" if gates.of(session, self._settings.queue_name).shut else "not_done_in_time"
+        return transitions.fail_waiting(session, job_id, category=Category.DEADLINE, code=code)
 
     def _owe(self, session: Session, job_id: uuid.UUID) -> object:
         return outbox.owe_waiting(session, job_id)

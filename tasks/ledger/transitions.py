@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import case, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import lanes, outbox
+from tasks.ledger import gates, lanes, outbox
 from tasks.ledger.calls import close_open_calls
 from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move, seconds
@@ -31,8 +31,12 @@ def claim(
 ) -> Claim | Refused:
     """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt.
 
-    While the lane is closed no attempt begins; the delivery waits for it.
+    While the lane is closed, or an operator has stopped or limited the work, no attempt begins; the delivery waits.
     """
+    barred = gates.passes(session, job_id)
+    if barred is not None:
+        outbox.hand_over_again(session, job_id)
+        return Refused(barred)
     closed = lanes.door(session, lane)
     if closed is not None and outbox.is_due(session, job_id):  # one that came early keeps its own moment
         lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
@@ -298,11 +302,13 @@ def replay(
     deadline_seconds: float,
     more_attempts: int,
     cause: str,
+    by: str | None = None,
+    replay_id: uuid.UUID | None = None,
     account_id: uuid.UUID | None = None,
 ) -> State | None:
     """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made. None if not failed.
 
-    `account_id` restricts it to its owner; None is an operator's.
+    `account_id` restricts it to its owner; None is an operator's. Who (`by`) and why go into the history.
     """
     guards = [] if account_id is None else [Job.account_id == account_id]
     row = move(
@@ -317,7 +323,8 @@ def replay(
     if row is None:
         return None
     outbox.owe(session, job_id)
-    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause)
+    part_of = None if replay_id is None else replay_id.hex
+    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause, by=by, replay=part_of)
     return State(row.state)
 
 
