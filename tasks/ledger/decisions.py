@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from tasks.ledger import lanes
 from tasks.ledger.decision_models import Decided, Decision
 
 
@@ -21,6 +22,16 @@ def write_down(session: Session, queue: str, what: Decided, *, by: str, note: st
             facts={key: value for key, value in facts.items() if value is not None},
         )
     )
+
+
+def open_lane(
+    session: Session, queue: str, lane: str, *, by: str, note: str | None, spread_seconds: float
+) -> int | None:
+    """An operator lets calls be made again. How many waiting jobs that lets go; None if the lane was open."""
+    let_go = lanes.resume(session, lane, by=by, spread_seconds=spread_seconds)
+    if let_go is not None:
+        write_down(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=let_go)
+    return let_go
 
 
 def newest(session: Session, queue: str, *, limit: int, before: int | None = None) -> Sequence[Decision]:

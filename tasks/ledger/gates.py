@@ -82,8 +82,7 @@ def passes(session: Session, job_id: uuid.UUID) -> str | None:
         return STOPPED
     if standing.at_once is None:
         return None
-    # Serialises the counting: without the lock two claims would both see the last free place.
-    session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"places {queue}"})
+    _count_alone(session, queue)
     return FULL if active(session, queue) >= standing.at_once else None
 
 
@@ -155,6 +154,11 @@ def _lock(session: Session, queue: str, *, shared: bool) -> None:
     """Of the transaction: a pooler in transaction mode keeps no session. On a name, since there may be no row yet."""
     function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
     session.execute(text(f"SELECT {function}(hashtext(:name))"), {"name": f"gate {queue}"})
+
+
+def _count_alone(session: Session, queue: str) -> None:
+    """Serialises the counting: without the lock two claims would both see the last free place."""
+    session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"places {queue}"})
 
 
 def _set(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger.decision_models import ItemOutcome, Replay, ReplayItem
+from tasks.ledger.decision_models import ItemOutcome, Replay, ReplayItem, ReplayState
 from tasks.ledger.models import Job
 from tasks.ledger.states import State
 
@@ -59,6 +59,24 @@ def one(session: Session, queue: str, replay_id: uuid.UUID) -> Progress | None:
         select(Replay).where(Replay.queue == queue, Replay.id == replay_id).execution_options(populate_existing=True)
     ).scalar_one_or_none()
     return None if replay is None else _progress(session, replay)
+
+
+def named(session: Session, queue: str, name: str) -> Replay | None:
+    """The one replay of this queue whose id begins with `name`, in hex. None: none does, or several do."""
+    digits = name.replace("-", "").lower()
+    if not digits or any(digit not in "0123456789abcdef" for digit in digits):
+        return None
+    written = func.replace(cast(Replay.id, Text), "-", "")
+    found = session.execute(select(Replay).where(Replay.queue == queue, written.startswith(digits)).limit(2)).scalars()
+    replays = found.all()
+    return replays[0] if len(replays) == 1 else None
+
+
+def running(session: Session, queue: str) -> int:
+    """How many replays of this queue are not at their end."""
+    return session.execute(
+        select(func.count()).where(Replay.queue == queue, Replay.state == ReplayState.RUNNING)
+    ).scalar_one()
 
 
 def items_of(session: Session, replay_id: uuid.UUID, *, limit: int) -> list[Item]:

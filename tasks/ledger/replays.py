@@ -41,8 +41,9 @@ def begin(
     note: str,
     by: str,
     per_minute: int,
-) -> tuple[uuid.UUID, list[Judged]]:
-    """Write down that these are to be put back, by whom and why. The replay's id, and what it will do with each."""
+    terms: ReplayTerms,
+) -> uuid.UUID:
+    """Write down that these are to be put back, by whom and why, and put the first back at once. The replay's id."""
     chosen = judge(session, queue, choice)
     replay_id = uuid.uuid4()
     session.execute(
@@ -71,7 +72,8 @@ def begin(
         code=choice.code,
         per_minute=per_minute,
     )
-    return replay_id, chosen
+    carry_on(session, queue, terms, replay_id=replay_id)
+    return replay_id
 
 
 def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Judged]) -> None:
