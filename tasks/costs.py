@@ -63,10 +63,15 @@ def price_of(model: str, prices: Prices) -> Price | None:
 
 def cost_of(call: ProviderCall, prices: Prices) -> Decimal | None:
     """What one call cost; None when its tokens or its price are not known."""
-    price = price_of(call.model, prices)
-    if price is None or call.input_tokens is None or call.output_tokens is None:
+    if call.input_tokens is None or call.output_tokens is None:
         return None
-    return (call.input_tokens * price.input + call.output_tokens * price.output) / MILLION
+    return cost_of_tokens(call.model, call.input_tokens, call.output_tokens, prices)
+
+
+def cost_of_tokens(model: str, input_tokens: int, output_tokens: int, prices: Prices) -> Decimal | None:
+    """What so many tokens of a model cost; None when it has no price."""
+    price = price_of(model, prices)
+    return None if price is None else (input_tokens * price.input + output_tokens * price.output) / MILLION
 
 
 @dataclass(frozen=True)

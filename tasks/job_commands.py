@@ -7,8 +7,8 @@ import uuid
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import queries, transitions
-from tasks.ledger.identity import id_range_of, reference_of
+from tasks.ledger import browse, queries, transitions
+from tasks.ledger.identity import reference_of
 from tasks.ledger.models import JobEvent
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import State
@@ -65,13 +65,9 @@ def opened(settings: Settings) -> Database:
 
 def find(session: Session, name: str) -> uuid.UUID:
     """The job that an id or a reference means. Raises NotFound."""
-    between = id_range_of(name)
-    if between is None:
-        try:
-            between = (uuid.UUID(name), uuid.UUID(name))
-        except ValueError:
-            raise NotFound(f"{name} is neither an id nor a reference like WB-7K3F-92QD.") from None
-    found = queries.ids_between(session, *between)
+    found = browse.named(session, name)
+    if found is None:
+        raise NotFound(f"{name} is neither an id nor a reference like WB-7K3F-92QD.")
     if len(found) != 1:
         raise NotFound(f"{name} is {'no job' if not found else 'more than one job: use the id'}.")
     return found[0]

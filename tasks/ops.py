@@ -103,7 +103,7 @@ def status(settings: Settings) -> list[str]:
         active = gates.active(session, settings.queue_name)
         closed = lanes.door(session, settings.lane)
         counts = queries.jobs_by_state(session)
-        orphans = queries.orphans(session, grace_seconds=settings.sweep_seconds + settings.lease_seconds)
+        orphans = queries.orphans(session, grace_seconds=settings.orphan_grace_seconds)
         workers = queries.live_workers(
             session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
         )

@@ -62,7 +62,7 @@ def _database(settings: Settings) -> list[Finding]:
                 return [
                     Finding(False, "database", "answers, has no tables", "Run: flask --app wsgi db upgrade"),
                 ]
-            orphans = queries.orphans(session, grace_seconds=settings.lease_seconds + settings.sweep_seconds)
+            orphans = queries.orphans(session, grace_seconds=settings.orphan_grace_seconds)
             workers = queries.live_workers(
                 session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
             )

@@ -92,6 +92,11 @@ class Settings(BaseSettings):
         return math.ceil(self.attempt_seconds + max(1.0, (self.reservation_seconds - self.attempt_seconds) / 3))
 
     @property
+    def orphan_grace_seconds(self) -> float:
+        """How long after its lease a job may lie before it counts as an orphan: two sweeps, since one may be busy."""
+        return 2 * self.sweep_seconds + 1
+
+    @property
     def lane(self) -> str:
         """The name of the way to the provider, for everybody who goes through this queue."""
         return f"{self.queue_name}:{self.ai_provider}"

@@ -22,6 +22,8 @@ from webapp import (
     health,
     jobs,
     models,
+    operators,
+    ops,
     parts,
     render,
     security,
@@ -43,6 +45,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings_module.check_web(settings)
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
+    operators.init_app(app)
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
@@ -51,7 +54,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, health.health):
+    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, ops.ops, health.health):
         app.register_blueprint(blueprint)
     csrf.exempt(api.api)
     app.cli.add_command(accounts_cli)
@@ -103,7 +106,6 @@ def _furnish_templates(app: Flask) -> None:
         workflow_title=work_words.title_of,
         usage=cost_words.usage_in_words,
     )
-    app.jinja_env.globals["view_names"] = app.view_functions
     app.jinja_env.globals["now"] = lambda: datetime.now(UTC)
     app.context_processor(lambda: {"viewer": _viewer()})
 

@@ -157,7 +157,9 @@ def index() -> ResponseReturnValue:
         found = queries.jobs_of(session, g.account_id, limit=limit + 1, before=before)
         waits = queries.lane_waits_of(session, [job.id for job in found])
         used = _usage(session, found[:limit])
-    older = url_for("api.index", before=cursors.after(found[limit - 1]), limit=limit) if len(found) > limit else None
+    older = (
+        url_for("api.index", before=cursors.after(found[limit - 1].place), limit=limit) if len(found) > limit else None
+    )
     return answer(
         {"jobs": [job_json(job, waits.get(job.id), used.get(job.id)) for job in found[:limit]], "next": older}
     )

@@ -5,14 +5,12 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 
-from tasks.ledger.queries import JobView
-
 Cursor = tuple[datetime, uuid.UUID]
 
 
-def after(job: JobView) -> str:
+def after(cursor: Cursor) -> str:
     """The text that stands for "older than this one" in an address."""
-    return f"{job.created_at.isoformat().replace('+00:00', 'Z')}_{job.id.hex}"
+    return f"{cursor[0].isoformat().replace('+00:00', 'Z')}_{cursor[1].hex}"
 
 
 def read(text: str) -> Cursor | None:

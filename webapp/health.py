@@ -46,9 +46,8 @@ def _missing_in_database() -> list[str]:
         "worker": lambda session: (
             queries.live_workers(session, queue=settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) > 0
         ),
-        # One sweep's grace after the lease, since the reconciler has to notice; twice, since it may be busy.
         "orphans": lambda session: (
-            queries.orphans(session, grace_seconds=2 * settings.sweep_seconds + 1, queue=settings.queue_name) == 0
+            queries.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
         ),
     }
     missing = []

@@ -55,7 +55,7 @@ def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -
         before = cursors.read(request.args.get("before", ""))
         with transaction() as database:
             listed = queries.jobs_of(database, viewer().id, limit=PAGE + 1, before=before)
-        older = cursors.after(listed[PAGE - 1]) if len(listed) > PAGE else None
+        older = cursors.after(listed[PAGE - 1].place) if len(listed) > PAGE else None
     typed = request.form if request.method == "POST" and not _is_too_large() else {}
     return render_template(
         "home.html",

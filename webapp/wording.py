@@ -273,6 +273,15 @@ def log_line(event: JobEvent, made: str = "Result") -> LogLine | None:
     return None if text is None else LogLine(event.at, text, datetime.fromisoformat(until) if until else None)
 
 
+def who_did(event: JobEvent) -> str:
+    """Who made it happen, as an operator reads it; empty for the machine."""
+    by = event.facts.get("by")
+    if isinstance(by, str):
+        return by
+    own = event.event in (Event.RECORD, Event.CANCEL) or event.facts.get("cause") == OWNER_TRIES_AGAIN
+    return "its owner" if own else ""
+
+
 UNCOUNTED = "That does not count as an attempt."
 _RELEASES = {
     "shutdown": "Put back unfinished, because the worker had to stop.",
@@ -305,5 +314,6 @@ def _log_text(event: Event, state: State, facts: Mapping[str, Any], made: str) -
         Event.REPLAY: "You asked to try again."
         if facts.get("cause") == OWNER_TRIES_AGAIN
         else "The operator started it again.",
+        Event.INSPECT: "The operator of this site opened your document.",
     }
     return words.get(event)

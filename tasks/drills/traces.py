@@ -71,6 +71,7 @@ def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
         ).scalar_one_or_none()
         session.execute(delete(Job).where(Job.account_id == account_id))
         session.execute(delete(Document).where(Document.account_id == account_id))
+        session.execute(delete(Worker).where(Worker.queue == names.queue))
         session.execute(delete(Lane).where(Lane.name.startswith(f"{names.queue}:", autoescape=True)))
         session.execute(text("DELETE FROM accounts WHERE id = :id"), {"id": account_id})
 

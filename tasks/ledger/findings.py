@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger.models import Delivery, Job
 
 
 def expired_claims(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Held jobs whose lease or reservation is over by the database's clock."""
+    """Held jobs whose lease is over by the database's clock. A constraint: no lease outlasts its reservation."""
     return list(
         session.execute(
             select(Job.id)
-            .where(Job.queue == queue, or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()))
+            .where(Job.queue == queue, Job.lease_expires_at <= func.now())
             .order_by(Job.lease_expires_at)
             .limit(limit)
         ).scalars()

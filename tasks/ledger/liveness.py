@@ -43,11 +43,16 @@ def show_life(session: Session, name: str, *, queue: str, slots: int) -> None:
     """Say that this worker is alive now."""
     statement = insert(Worker).values(name=name, queue=queue, slots=slots)
     session.execute(
-        statement.on_conflict_do_update(index_elements=[Worker.name], set_={"seen_at": func.now(), "slots": slots})
+        statement.on_conflict_do_update(
+            index_elements=[Worker.name], set_={"seen_at": func.now(), "slots": slots, "left_at": None}
+        )
     )
 
 
 def say_goodbye(session: Session, name: str, *, forget_silent_seconds: float) -> None:
-    """This worker ends; and those that have been silent for so long never said goodbye themselves."""
-    session.execute(delete(Worker).where(Worker.name == name))
+    """This worker ends; those that have been silent for so long are forgotten.
+
+    Its own row stays: if it was the last, it is the only one that knows since when there has been no worker.
+    """
+    session.execute(update(Worker).where(Worker.name == name).values(seen_at=func.now(), left_at=func.now()))
     session.execute(delete(Worker).where(Worker.seen_at < func.now() - seconds(forget_silent_seconds)))

@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tasks.ledger.errors import Category
-from tasks.ledger.states import HELD, TERMINAL, CallOutcome, Event, LaneState, Outcome, State
+from tasks.ledger.states import HELD, SETBACKS, TERMINAL, CallOutcome, Event, LaneState, Outcome, State
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -109,6 +109,18 @@ class Job(Base):
             postgresql_where=text("state <> 'cancelled'"),
         ),
         Index("jobs_of_an_account_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
+        # Each filter of the operator's list, newest first, so that a page of it costs the same at any length.
+        Index("jobs_newest_first", text("created_at DESC"), text("id DESC")),
+        Index("jobs_in_a_state_newest_first", "state", text("created_at DESC"), text("id DESC")),
+        Index("jobs_of_a_workflow_newest_first", "workflow", text("created_at DESC"), text("id DESC")),
+        Index(
+            "jobs_with_a_cause_newest_first",
+            "error_category",
+            text("created_at DESC"),
+            text("id DESC"),
+            postgresql_where=text("error_category IS NOT NULL"),
+        ),
+        Index("finished_jobs_by_end", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
         Index("held_jobs_by_lease", "lease_expires_at", postgresql_where=text("lease_expires_at IS NOT NULL")),
         Index("unfinished_jobs_by_deadline", "deadline_at", postgresql_where=text("finished_at IS NULL")),
     )
@@ -228,6 +240,7 @@ class ProviderCall(Base):
         CheckConstraint(one_of("outcome", CallOutcome), name="call_outcome_is_known"),
         CheckConstraint("(outcome = 'open') = (ended_at IS NULL)", name="an_ended_call_has_an_outcome"),
         Index("calls_of_a_job", "job_id", "started_at"),
+        Index("calls_by_start", "started_at"),
         Index("open_calls", "lane", postgresql_where=text("outcome = 'open'")),
         Index(
             "responses_kept_by_the_provider",
@@ -291,6 +304,7 @@ class JobEvent(Base):
     __table_args__ = (
         CheckConstraint(one_of("event", Event), name="event_is_known"),
         Index("events_of_a_job", "job_id", "id"),
+        Index("setbacks_by_time", "at", postgresql_where=text(one_of("event", SETBACKS))),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
@@ -328,7 +342,10 @@ class Lane(Base):
 
 
 class Worker(Base):
-    """A process that was seen working. Redis forgets its workers; this table says who is alive."""
+    """A process that was seen working. Redis forgets its workers; this table says who is alive.
+
+    `left_at` is when it said goodbye; None while it works, and for one that went silent.
+    """
 
     __tablename__ = "workers"
 
@@ -337,3 +354,4 @@ class Worker(Base):
     slots: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    left_at: Mapped[datetime | None]

@@ -66,6 +66,11 @@ class JobView:
     fresh: bool
 
     @property
+    def place(self) -> tuple[datetime, uuid.UUID]:
+        """Where it stands in a list that is newest first."""
+        return self.created_at, self.id
+
+    @property
     def finished(self) -> bool:
         """Whether nothing will change any more, unless somebody replays it."""
         return self.state in TERMINAL
@@ -276,11 +281,6 @@ def jobs(session: Session, *, state: State | None, category: str | None, limit: 
     return [_view(row) for row in rows]
 
 
-def ids_between(session: Session, low: uuid.UUID, high: uuid.UUID) -> list[uuid.UUID]:
-    """The jobs that a reference may mean; two at most are given, since more than one is as bad as many."""
-    return list(session.execute(select(Job.id).where(Job.id.between(low, high)).limit(2)).scalars())
-
-
 def owner_of(session: Session, job_id: uuid.UUID) -> uuid.UUID:
     """Whose job it is."""
     return session.execute(select(Job.account_id).where(Job.id == job_id)).scalar_one()
@@ -375,7 +375,9 @@ def live_workers(session: Session, *, queue: str, seen_within_seconds: float) ->
     """How many workers of this queue said within that time that they are alive."""
     interval = func.make_interval(0, 0, 0, 0, 0, 0, seen_within_seconds)
     return session.execute(
-        select(func.count()).select_from(Worker).where(Worker.queue == queue, Worker.seen_at > func.now() - interval)
+        select(func.count()).where(
+            Worker.queue == queue, Worker.left_at.is_(None), Worker.seen_at > func.now() - interval
+        )
     ).scalar_one()
 
 

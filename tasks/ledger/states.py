@@ -43,6 +43,7 @@ class Event(StrEnum):
     CANCEL = "cancel"
     EXPIRE = "expire"
     REPLAY = "replay"
+    INSPECT = "inspect"  # an operator opened the document; it moves nothing
 
 
 class Outcome(StrEnum):
@@ -82,6 +83,9 @@ WAITING = frozenset({State.QUEUED, State.RETRY_WAIT})
 HELD = frozenset({State.RUNNING, State.CANCEL_REQUESTED})
 """The states in which somebody holds a claim, and only those."""
 
+SETBACKS = frozenset({Event.RETRY_LATER, Event.RELEASE, Event.EXPIRE})
+"""The events that hold a job up without ending it."""
+
 S, E = State, Event
 
 TRANSITIONS: Mapping[Event, Mapping[State, State]] = MappingProxyType(
@@ -104,6 +108,7 @@ TRANSITIONS: Mapping[Event, Mapping[State, State]] = MappingProxyType(
         E.CANCEL: {S.QUEUED: S.CANCELLED, S.RETRY_WAIT: S.CANCELLED, S.RUNNING: S.CANCEL_REQUESTED},
         E.EXPIRE: {S.RUNNING: S.RETRY_WAIT, S.CANCEL_REQUESTED: S.CANCELLED},
         E.REPLAY: {S.FAILED: S.QUEUED},
+        E.INSPECT: {state: state for state in S},
     }
 )
 

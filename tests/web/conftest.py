@@ -23,6 +23,7 @@ from tasks.settings import Settings
 from tests.support import house
 from webapp import create_app
 from webapp.extensions import db, limiter
+from webapp.models import Role
 
 
 class Browser:
@@ -138,6 +139,13 @@ def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> It
     for app in made:
         with app.app_context():
             db.engine.dispose()
+
+
+@pytest.fixture
+def olga(app: Flask, database: Database) -> Person:
+    """An operator."""
+    with database.transaction() as session:
+        return Person(app, house.make_account(session, email="olga@example.org", role=Role.OPERATOR))
 
 
 class Bench:

@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "decisions"
-down_revision = "0002"
+down_revision = "ops_pages"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,1 @@
+"""Measurements that take minutes. Not part of the tests."""

@@ -1,0 +1,187 @@
+"""The real app, asked for each page that is opened or polled often, as somebody who is signed in."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.orm import Session
+
+from benchmarks import history
+from benchmarks.plans import Explained, explained, heard
+from tasks.ledger import findings, outbox, queries
+from tasks.settings import Settings
+from webapp import create_app
+from webapp.extensions import db
+
+TIMES = 15
+PAGES_DEEP = 40
+
+
+@dataclass
+class Measured:
+    """One page or question: how long it took each time, in seconds, and its statements."""
+
+    name: str
+    seconds: list[float]
+    statements: list[Explained]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def worst(self) -> float:
+        return max(self.seconds)
+
+    @property
+    def scanned(self) -> list[str]:
+        """The big tables that were read from end to end."""
+        return [table for statement in self.statements for table in statement.scanned]
+
+
+def measure(settings: Settings) -> list[Measured]:
+    """Ask for everything, and then again with EXPLAIN."""
+    app = create_app(settings)
+    app.config["TESTING"] = True
+    with app.app_context():
+        engine = db.engine
+    with engine.begin() as connection:
+        known = history.known(connection)
+        operator = workers_and_operator(connection, settings.queue_name)
+    person, olga = signed_in(app, known.account_id.hex), signed_in(app, operator)
+    measured = [one(engine, name, partial(get, who, path)) for name, who, path in asked(known, person, olga)]
+    measured += [one(engine, name, partial(in_session, engine, ask)) for name, ask in questions(settings).items()]
+    engine.dispose()
+    return measured
+
+
+def workers_and_operator(connection: Connection, queue: str) -> str:
+    """Workers that were seen just now, and somebody who may see it all; gives their id."""
+    run = connection.execute
+    run(text("DELETE FROM workers"))
+    run(
+        text(
+            "INSERT INTO workers (name, queue, slots, seen_at) SELECT 'host-' || n || '-1', :queue, 16, "
+            "now() + interval '1 hour' - CASE n WHEN 2 THEN interval '3 hours' ELSE interval '0' END "
+            "FROM generate_series(0, 2) n"
+        ),
+        {"queue": queue},
+    )
+    run(
+        text(
+            "INSERT INTO accounts (id, email, password_hash, role) "
+            "VALUES (gen_random_uuid(), 'operator@example.org', '-', 'operator') ON CONFLICT DO NOTHING"
+        )
+    )
+    return str(run(text("SELECT id FROM accounts WHERE role = 'operator'")).scalar_one().hex)
+
+
+def signed_in(app: Flask, account: str) -> FlaskClient:
+    """A browser of this account."""
+    client = app.test_client()
+    with client.session_transaction() as session:
+        session["_user_id"] = account
+        session["_fresh"] = True
+    return client
+
+
+def asked(known: history.Known, person: FlaskClient, olga: FlaskClient) -> Iterator[tuple[str, FlaskClient, str]]:
+    """Every page, by name, with who asks and where."""
+    status = re.search(r'hx-get="([^"]+)"', get(person, f"/jobs/{known.waiting_job}"))
+    assert status
+    yield "home", person, "/"
+    yield "job of its owner", person, f"/jobs/{known.saved_job}"
+    yield "status poll, changed", person, f"/jobs/{known.waiting_job}/status?rev=0"
+    yield "status poll, unchanged (204)", person, status[1].replace("&amp;", "&")
+    yield "readyz", person, "/readyz"
+    yield "ops now", olga, "/ops"
+    yield "ops now, fragment", olga, "/ops/now"
+    yield "ops last 24 hours", olga, "/ops/day"
+    yield "ops job", olga, f"/ops/jobs/{known.saved_job}"
+    yield "ops job, waiting", olga, f"/ops/jobs/{known.waiting_job}"
+    yield "ops search by id (redirect)", olga, f"/ops/jobs?q={known.saved_job}"
+    for query in (
+        "",
+        "state=queued",
+        "state=retry_wait",
+        "state=succeeded",
+        "state=failed",
+        "state=cancel_requested",
+        "category=auth",
+        "category=quota&age=day",
+        "workflow=questions_answered",
+        "age=hour",
+        "age=over-week",
+        "age=over-hour&state=running",
+        f"account={known.email}",
+        f"account={known.email}&state=failed&category=auth",
+        f"account={known.email}&workflow=questions_answered&state=cancelled",
+        "state=cancelled&workflow=action_items",
+        "state=succeeded&category=auth",
+        "workflow=summary&state=failed&category=rate_limited&age=over-week",
+    ):
+        yield f"ops jobs ?{query}", olga, f"/ops/jobs?{query}"
+        deep = deep_in(olga, query)
+        if deep:
+            yield f"ops jobs ?{query}, deep", olga, deep
+
+
+def deep_in(client: FlaskClient, query: str) -> str | None:
+    """The address of a page far down the list, found as a person would; None where the list ends before."""
+    at: str | None = f"/ops/jobs?{query}"
+    for _ in range(PAGES_DEEP):
+        assert at is not None
+        found = re.search(r'rel="next" href="([^"]+)"', get(client, at))
+        if found is None:
+            return None
+        at = found[1].replace("&amp;", "&")
+    return at
+
+
+def questions(settings: Settings) -> dict[str, Callable[..., object]]:
+    """What loops and commands ask without a page."""
+    queue = settings.queue_name
+    return {
+        "orphans": lambda session: queries.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=queue),
+        "jobs by state": queries.jobs_by_state,
+        "sweep: expired claims": lambda session: findings.expired_claims(session, queue=queue, limit=200),
+        "sweep: past the deadline": lambda session: findings.waiting_past_deadline(session, queue=queue, limit=200),
+        "sweep: owed nothing": lambda session: findings.unowed_waiting(session, queue=queue, limit=200),
+        "dispatcher: next due": lambda session: outbox.seconds_until_next_due(session, queue),
+    }
+
+
+def in_session(engine: Engine, question: Callable[..., object]) -> None:
+    with Session(engine) as session:
+        question(session)
+
+
+def get(client: FlaskClient, path: str) -> str:
+    """A page that is there."""
+    response = client.get(path)
+    assert response.status_code in (200, 204, 303), (path, response.status_code, response.text)
+    return response.text
+
+
+def one(engine: Engine, name: str, ask: Callable[[], object]) -> Measured:
+    """Ask several times, after once that does not count; then look at the plans of what was asked."""
+    ask()
+    seconds = []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        ask()
+        seconds.append(time.perf_counter() - began)
+    with heard(engine) as statements:
+        ask()
+    with engine.connect() as connection:
+        plans = [explained(connection, statement, history.BIG_TABLES) for statement in statements]
+        connection.rollback()
+    return Measured(name, seconds, plans)

@@ -1,0 +1,66 @@
+"""Which statements a request sent, and how the database answered each: the plan, and big tables read whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
+
+
+@dataclass
+class Statement:
+    """One statement as it went to the database."""
+
+    text: str
+    parameters: Any
+
+
+@dataclass
+class Explained:
+    """What EXPLAIN ANALYZE said of a statement. `seconds`: planning and execution; `scanned`: tables read whole."""
+
+    text: str
+    seconds: float
+    scanned: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def heard(engine: Engine) -> Iterator[list[Statement]]:
+    """The SELECTs that go through this engine meanwhile."""
+    found: list[Statement] = []
+
+    def hear(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.lstrip().startswith(("SELECT", "WITH")):
+            found.append(Statement(statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", hear)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "before_cursor_execute", hear)
+
+
+def explained(connection: Connection, statement: Statement, big: Sequence[str]) -> Explained:
+    """Run it once more, with EXPLAIN ANALYZE."""
+    options = "ANALYZE, FORMAT JSON"
+    answer = connection.exec_driver_sql(f"EXPLAIN ({options}) {statement.text}", statement.parameters).scalar_one()
+    plan = (json.loads(answer) if isinstance(answer, str) else answer)[0]
+    found = Explained(statement.text, (plan["Planning Time"] + plan["Execution Time"]) / 1000)
+    _walk(plan["Plan"], 0, found, big)
+    return found
+
+
+def _walk(node: dict[str, Any], depth: int, found: Explained, big: Sequence[str]) -> None:
+    name = node["Node Type"]
+    where = node.get("Index Name") or node.get("Relation Name") or ""
+    rows = node.get("Actual Rows", 0) * node.get("Actual Loops", 1)
+    found.lines.append(f"{'  ' * depth}{name} {where} rows={rows:.0f} {node.get('Actual Total Time', 0):.2f} ms")
+    if name == "Seq Scan" and node.get("Relation Name") in big:
+        found.scanned.append(node["Relation Name"])
+    for child in node.get("Plans", []):
+        _walk(child, depth + 1, found, big)

@@ -1,0 +1,60 @@
+"""Column charts as plain SVG: attributes only, drawn here, readable without a script. Pure.
+
+The drawing has no words in it, so that it can be stretched to any width; the page puts them beside it, and the same
+figures into a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+HEIGHT = 60.0
+STEP = 10.0
+WIDTH = 7.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One rectangle. `series` is the number of the series it belongs to, which gives the colour."""
+
+    series: int
+    x: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Columns of several series over the same places. `values` are the figures; None: there is none for that place."""
+
+    title: str
+    unit: str
+    series: Sequence[str]
+    values: Sequence[Sequence[float | None]]
+    columns: Sequence[Column]
+    highest: float
+
+    @property
+    def width(self) -> float:
+        """Of the drawing, in its own units."""
+        return STEP * len(self.values)
+
+
+def chart(title: str, series: Mapping[str, Sequence[float | None]], *, unit: str = "", stacked: bool = True) -> Chart:
+    """Draw the series, each with a figure for every place. `stacked`: on top of each other; else one before the other.
+
+    Where they are not stacked, the first stands behind and should be the higher.
+    """
+    values = list(zip(*series.values(), strict=True))
+    tops = [(sum if stacked else max)([value or 0 for value in place]) for place in values]
+    highest = max(tops, default=0)
+    columns = []
+    for at, place in enumerate(values):
+        base = HEIGHT
+        for number, value in enumerate(place):
+            height = round(HEIGHT * (value or 0) / highest, 2) if highest else 0
+            if height:
+                columns.append(Column(number, at * STEP + (STEP - WIDTH) / 2, round(base - height, 2), height))
+                base -= height if stacked else 0
+    return Chart(title, unit, list(series), values, columns, highest)

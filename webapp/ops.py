@@ -1,0 +1,156 @@
+"""What an operator sees of the whole site. Thin: the figures come from the ledger, the guard from `operators`."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from datetime import timedelta
+
+from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from tasks.costs import cost_of
+from tasks.ledger import browse, inspecting
+from tasks.ledger.identity import reference_of
+from tasks.ledger.inspecting import Opened
+from tasks.ledger.last_day import last_day
+from tasks.ledger.states import State
+from webapp import cursors, ops_figures, ops_list, wording
+from webapp.accounts import viewer
+from webapp.cost_words import money
+from webapp.parts import parts
+from webapp.titles import cut, one_line
+from webapp.transactions import transaction
+
+ops = Blueprint("ops", __name__, url_prefix="/ops")
+
+PAGE = 50
+POLL_SECONDS = 10
+LONGEST_CAUSE = 200
+NO_SUCH_JOB = "No job has this id or reference."
+SEVERAL_JOBS = "More than one job has this reference. Search for the id."
+NO_NAME = "This is neither an id nor a reference like WB-7K3F-92QD."
+SAY_WHY = "Say why you open it. The reason is kept in the history of the job."
+
+
+@ops.get("")
+def overview() -> ResponseReturnValue:
+    """How the site stands now."""
+    return render_template("ops/overview.html", **_now())
+
+
+@ops.get("/now")
+def now() -> ResponseReturnValue:
+    """The part of that page that it asks for again and again: 204 while it would look the same."""
+    shown = _now()
+    if request.args.get("seen") == shown["seen"]:
+        return Response(status=204)
+    announce = request.args.get("said") != shown["said"]
+    return render_template("ops/_now.html", **shown, fragment=True, announce=announce)
+
+
+def _now() -> dict[str, object]:
+    with transaction() as database:
+        figures = ops_figures.now_of(database, parts().settings)
+    alarms = ops_figures.alarms_of(figures)
+    body = render_template("ops/_now_figures.html", figures=figures, alarms=alarms, why=wording.failure_of)
+    return {
+        "body": body,
+        "seen": hashlib.sha256(body.encode()).hexdigest()[:16],
+        "said": "-".join(alarms) or "fine",
+        "alarms": alarms,
+        "seconds": POLL_SECONDS,
+    }
+
+
+@ops.get("/day")
+def day() -> ResponseReturnValue:
+    """What happened in the last 24 hours."""
+    with transaction() as database:
+        figures = last_day(database)
+    return render_template(
+        "ops/day.html",
+        day=figures,
+        charts=ops_figures.charts_of(figures),
+        begins=[figures.at - timedelta(hours=hour.ago + 1) for hour in figures.hours],
+        tokens=ops_figures.tokens_of(figures, parts().settings),
+        why=wording.failure_of,
+        money=money,
+    )
+
+
+@ops.get("/jobs")
+def jobs() -> ResponseReturnValue:
+    """All jobs that fit the filters, newest first; or the one that was searched for."""
+    name, missing = request.args.get("q", "").strip(), None
+    before = cursors.read(request.args.get("before", ""))
+    with transaction() as database:
+        if name:
+            found = browse.named(database, name)
+            if found is not None and len(found) == 1:
+                return redirect(url_for("ops.job", job_id=found[0]), 303)
+            missing = NO_NAME if found is None else SEVERAL_JOBS if found else NO_SUCH_JOB
+        asked = ops_list.read(database, request.args)
+        listed = browse.Page([], None, False)
+        if not asked.errors:
+            listed = browse.page(database, asked.wanted, limit=PAGE, before=before)
+        emails = ops_list.emails_of(database, {job.account_id for job in listed.jobs})
+    return render_template(
+        "ops/jobs.html",
+        listed=listed,
+        emails=emails,
+        asked=asked,
+        older=cursors.after(listed.older) if listed.older else None,
+        paged=before is not None,
+        name=name[:80],
+        missing=missing,
+        states=wording.BADGES,
+        offered=ops_list.offered(),
+        reference_of=reference_of,
+    ), 404 if missing else 200
+
+
+@ops.get("/jobs/<uuid:job_id>")
+def job(job_id: uuid.UUID) -> ResponseReturnValue:
+    """All about one job, but not what is in it."""
+    return job_page(job_id)
+
+
+@ops.post("/jobs/<uuid:job_id>/open")
+def open_document(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Show what the job is about, this once. The history keeps who did it and why."""
+    cause = cut(one_line(request.form.get("cause", "")), LONGEST_CAUSE)
+    if not cause:
+        return job_page(job_id, error=SAY_WHY), 422
+    with transaction() as database:
+        opened = inspecting.inspect(database, job_id, by=viewer().email, cause=cause)
+    return job_page(job_id, opened=opened)
+
+
+def job_page(job_id: uuid.UUID, opened: Opened | None = None, error: str | None = None) -> str:
+    """The page of a job; 404 if there is none."""
+    with transaction() as database:
+        record = inspecting.record_of(database, job_id)
+        emails = ops_list.emails_of(database, set() if record is None else {record.job.account_id})
+    if record is None:
+        abort(404)
+    prices = parts().settings.prices
+    costs = {call.id: cost_of(call, prices) for call in record.calls}
+    return render_template(
+        "ops/job.html",
+        record=record,
+        job=record.job,
+        reference=reference_of(job_id),
+        email=emails.get(record.job.account_id),
+        badge_word=wording.BADGES[State(record.job.state)],
+        failure=wording.failure_of(record.job.error_category, record.job.error_code)
+        if record.job.error_category
+        else None,
+        costs={call_id: money(cost) for call_id, cost in costs.items() if cost is not None},
+        most_rows=inspecting.MOST_ROWS,
+        most_characters=inspecting.MOST_CHARACTERS,
+        who=wording.who_did,
+        opened=opened,
+        error=error,
+        longest_cause=LONGEST_CAUSE,
+    )
