@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from tasks.database import Database
 from tasks.ledger import decisions, gates, lanes, queries, replay_choice, replay_progress, replays
-from tasks.ledger.identity import reference_of
 from tasks.ledger.lanes import Closed
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.operator_words import HELD_UP, command_line_user, gate_in_words
@@ -56,7 +55,7 @@ def drain(settings: Settings, *, note: str | None, timeout: float | None, say: C
             held = gates.held(session, settings.queue_name, limit=MOST_TO_NAME)
         for job in held:
             step = f", step {job.step}" if job.step else ""
-            say(f"still active: {reference_of(job.job_id)}, since {job.claimed_at:%T} UTC, {job.worker}{step}")
+            say(f"still active: {job.reference}, since {job.claimed_at:%T} UTC, {job.worker}{step}")
         say("Claims stay stopped. Wait on with the same command, or let work go on with `ops resume`.")
         return not held
 

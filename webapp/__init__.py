@@ -24,6 +24,8 @@ from webapp import (
     models,
     operators,
     ops,
+    ops_decisions,
+    ops_replays,
     parts,
     render,
     security,
@@ -54,7 +56,16 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, ops.ops, health.health):
+    for blueprint in (
+        jobs.jobs,
+        documents.documents,
+        accounts.accounts,
+        api.api,
+        ops.ops,
+        ops_decisions.ops_decisions,
+        ops_replays.ops_replays,
+        health.health,
+    ):
         app.register_blueprint(blueprint)
     csrf.exempt(api.api)
     app.cli.add_command(accounts_cli)

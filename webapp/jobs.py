@@ -10,7 +10,7 @@ from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from tasks.ledger import queries, transitions
+from tasks.ledger import gates, queries, transitions
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
@@ -50,17 +50,19 @@ def home() -> ResponseReturnValue:
 
 def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -> str:
     """The first page, with what was typed kept and each error beside its field."""
-    listed, older = [], None
+    listed, older, paused = [], None, False
     if current_user.is_authenticated:
         before = cursors.read(request.args.get("before", ""))
         with transaction() as database:
             listed = queries.jobs_of(database, viewer().id, limit=PAGE + 1, before=before)
+            paused = gates.of(database, parts().settings.queue_name).shut
         older = cursors.after(listed[PAGE - 1].place) if len(listed) > PAGE else None
     typed = request.form if request.method == "POST" and not _is_too_large() else {}
     return render_template(
         "home.html",
         jobs=listed[:PAGE],
         older=older,
+        paused=wording.PAUSED_SITE if paused else None,
         paged="before" in request.args,
         badges=wording.BADGES,
         workflows=offered(),

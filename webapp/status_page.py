@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from tasks.costs import Usage, usage_of
 from tasks.intake.kinds import Kind
-from tasks.ledger import queries
+from tasks.ledger import gates, queries
+from tasks.ledger.gates import Standing
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView, LaneWait, Pulse
@@ -68,6 +69,7 @@ class StatusPage:
     log: Sequence[LogLine]
     failure: Failure
     overdue_seconds: float | None
+    paused: bool
     no_worker: bool
     queue_away: bool
     lane: LaneWait | None
@@ -85,6 +87,11 @@ class StatusPage:
         if self.job.state in (State.RUNNING, State.RETRY_WAIT):
             return f"{self.badge}, attempt {self.job.attempt} of {self.job.max_attempts}"
         return self.badge
+
+    @property
+    def paused_words(self) -> str:
+        """What is said of a job that waits for the operator who paused the work."""
+        return wording.PAUSED_JOB
 
     @property
     def words(self) -> WorkWords:
@@ -124,7 +131,8 @@ def page_of(
     job = queries.job_of(session, job_id, account_id)
     if pulse is None or job is None:
         return None
-    overdue = pulse.seconds_overdue if is_late(pulse) else None
+    gate = gates.of(session, settings.queue_name)
+    overdue = pulse.seconds_overdue if is_late(pulse, gate) else None
     no_worker = overdue is not None and no_worker_seen(session)
     lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
     made = title_of(job.workflow)
@@ -138,8 +146,9 @@ def page_of(
         log=[line for line in log if line is not None],
         failure=_failure(job, lane),
         overdue_seconds=overdue,
+        paused=is_paused(pulse, gate),
         no_worker=no_worker,
-        queue_away=not no_worker and is_queue_away(session, pulse),
+        queue_away=not no_worker and is_queue_away(session, pulse, gate),
         lane=lane,
         poll=None if job.finished else _poll(session, pulse, job, settings),
         result=queries.result_of(session, job_id, account_id) if job.state is State.SUCCEEDED else None,
@@ -180,10 +189,16 @@ def said_of(job: JobView) -> str:
     return f"{job.state}-{job.attempt}"
 
 
-def is_late(pulse: Pulse) -> bool:
+def is_paused(pulse: Pulse, gate: Standing) -> bool:
+    """Whether it waits for an operator, who has paused the work, and for nobody else."""
+    return pulse.state in WAITING and gate.shut
+
+
+def is_late(pulse: Pulse, gate: Standing) -> bool:
     """Whether it waits for a worker for longer than usual."""
     return (
         pulse.state in WAITING
+        and not gate.shut
         and pulse.seconds_overdue is not None
         and pulse.seconds_overdue > LONGER_THAN_USUAL_SECONDS
     )
@@ -197,12 +212,13 @@ def no_worker_seen(session: Session) -> bool:
     )
 
 
-def is_queue_away(session: Session, pulse: Pulse) -> bool:
+def is_queue_away(session: Session, pulse: Pulse, gate: Standing) -> bool:
     """Whether the queue cannot be reached: it should have been handed a message at once, and was not.
 
     The first message of a job is sent by this app; of a later one we know that somebody tries if a worker is there.
+    Where an operator has paused or limited the work, messages are held back on purpose.
     """
-    if pulse.state is not State.QUEUED or not pulse.undelivered:
+    if pulse.state is not State.QUEUED or not pulse.undelivered or gate.word != "open":
         return False
     if pulse.seconds_overdue is None or pulse.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
         return False
@@ -221,12 +237,15 @@ def interval_of(pulse: Pulse, settings: Settings) -> int:
 
 def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
     """Everything but the revision that the page depends on, as a word."""
+    gate = gates.of(session, settings.queue_name)
     words = [str(interval_of(pulse, settings))]
-    if is_late(pulse):
+    if is_paused(pulse, gate):
+        return "-".join([*words, "paused"])
+    if is_late(pulse, gate):
         words.append(str(int((pulse.seconds_overdue or 0) // 60)))
         if no_worker_seen(session):
             return "-".join([*words, "none"])
-    if is_queue_away(session, pulse):
+    if is_queue_away(session, pulse, gate):
         words.append("away")
     return "-".join(words)
 

@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import decisions
 from tasks.ledger.decision_models import Decided, Gate
-from tasks.ledger.models import Job
+from tasks.ledger.identity import reference_of
+from tasks.ledger.models import Delivery, Job
 
 STOPPED, FULL = "stopped", "full"
 """Why a claim does not pass."""
@@ -57,6 +58,11 @@ class Active:
     worker: str
     claimed_at: datetime | None
     step: str | None
+
+    @property
+    def reference(self) -> str:
+        """What a person quotes."""
+        return reference_of(self.job_id)
 
 
 def of(session: Session, queue: str) -> Standing:
@@ -123,6 +129,11 @@ def active(session: Session, queue: str) -> int:
     return session.execute(
         select(func.count()).select_from(Job).where(Job.queue == queue, Job.lease_expires_at.is_not(None))
     ).scalar_one()
+
+
+def waiting(session: Session, queue: str) -> int:
+    """How many jobs of the queue wait for a claim."""
+    return session.execute(select(func.count()).select_from(Delivery).where(Delivery.queue == queue)).scalar_one()
 
 
 def held(session: Session, queue: str, *, limit: int) -> Sequence[Active]:

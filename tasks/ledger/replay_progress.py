@@ -15,7 +15,7 @@ from tasks.ledger.states import State
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a replay is. `succeeded` and `failed_again` are of those that were put back."""
+    """How far a replay is. `succeeded`, `failed_again` and `under_way` are of those that were put back."""
 
     replay: Replay
     jobs: int
@@ -23,6 +23,7 @@ class Progress:
     left_alone: int
     succeeded: int
     failed_again: int
+    under_way: int
 
     @property
     def waiting(self) -> int:
@@ -100,6 +101,7 @@ def _progress(session: Session, replay: Replay) -> Progress:
             func.count().filter(ReplayItem.outcome == ItemOutcome.LEFT_ALONE),
             func.count().filter(put_back, Job.state == State.SUCCEEDED),
             func.count().filter(put_back, Job.state == State.FAILED),
+            func.count().filter(put_back, Job.finished_at.is_(None)),
         )
         .select_from(ReplayItem)
         .join(Job, Job.id == ReplayItem.job_id)
