@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from tasks.database import Database
 from tasks.ledger import decisions, gates, lanes, queries, replay_choice, replay_progress, replays
 from tasks.ledger.lanes import Closed
+from tasks.ledger.states import TERMINAL
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.operator_words import HELD_UP, command_line_user, gate_in_words
 from tasks.settings import Settings
@@ -112,7 +113,7 @@ def status(settings: Settings) -> list[str]:
         f"work: {gate_in_words(gate)}",
         f"active: {active}",
         f"lane {settings.lane}: {_lane_in_words(closed)}",
-        *(f"{state}: {count}" for state, count in counts.items()),
+        *(f"{state}{' in the last 24 h' if state in TERMINAL else ''}: {count}" for state, count in counts.items()),
         f"orphans: {orphans}",
         f"live workers: {workers}",
         f"replays running: {running}{'' if held_up is None else f'. {HELD_UP[held_up]}'}",

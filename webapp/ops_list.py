@@ -82,4 +82,4 @@ def account_of(session: Session, text: str) -> uuid.UUID | None:
 def emails_of(session: Session, account_ids: set[uuid.UUID]) -> dict[uuid.UUID, str]:
     """The addresses of these accounts."""
     rows = session.execute(select(Account.id, Account.email).where(Account.id.in_(account_ids)))
-    return dict(rows.tuples().all())
+    return dict(rows.all())

@@ -91,7 +91,7 @@ def page(session: Session, wanted: Wanted, *, limit: int, before: Cursor | None 
     edge = None
     if filters:
         last = near.with_only_columns(Job.created_at, Job.id).offset(MOST_LOOKED_AT - 1).limit(1)
-        edge = session.execute(last).tuples().one_or_none()
+        edge = session.execute(last).one_or_none()
     return Page(found, edge, edge is not None)
 
 

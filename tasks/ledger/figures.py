@@ -179,14 +179,12 @@ def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
             select(ProviderCall.lane, func.count())
             .where(ProviderCall.outcome == CallOutcome.OPEN)
             .group_by(ProviderCall.lane)
-        )
-        .tuples()
-        .all()
+        ).all()
     )
     behind = dict(
-        session.execute(select(Delivery.lane, func.count()).where(Delivery.lane.is_not(None)).group_by(Delivery.lane))
-        .tuples()
-        .all()
+        session.execute(
+            select(Delivery.lane, func.count()).where(Delivery.lane.is_not(None)).group_by(Delivery.lane)
+        ).all()
     )
     found = [
         LaneNow(

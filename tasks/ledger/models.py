@@ -205,6 +205,7 @@ class Attempt(Base):
     __table_args__ = (
         CheckConstraint(one_of("outcome", Outcome), name="attempt_outcome_is_known"),
         CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="an_ended_attempt_has_an_outcome"),
+        Index("ended_attempts_by_end", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
         Index("one_open_attempt_per_job", "job_id", unique=True, postgresql_where=text("ended_at IS NULL")),
     )
 

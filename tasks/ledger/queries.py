@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, select, text, true, tuple_
+from sqlalchemy import ColumnElement, Row, Select, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
+from tasks.ledger.guarded import seconds
 from tasks.ledger.models import (
     Attempt,
     Checkpoint,
@@ -191,16 +192,16 @@ def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
 def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Pulse | None:
     """What a poll needs to answer "unchanged", without reading the whole job. None as in `job_of`."""
 
-    def seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
+    def in_seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.extract("epoch", interval)
 
     row = session.execute(
         select(
             Job.revision,
             Job.state,
-            seconds(Job.deadline_at - func.now()),
-            seconds(Job.next_attempt_at - func.now()),
-            seconds(func.now() - Delivery.not_before),
+            in_seconds(Job.deadline_at - func.now()),
+            in_seconds(Job.next_attempt_at - func.now()),
+            in_seconds(func.now() - Delivery.not_before),
             Delivery.job_id.is_not(None) & Delivery.dispatched_at.is_(None) & Delivery.lane.is_(None),
             Job.deliveries,
         )
@@ -354,9 +355,8 @@ def orphans(session: Session, *, grace_seconds: float, queue: str | None = None)
 
     `grace_seconds` is what one sweep may take to notice that a lease is over. `queue` None: of every queue.
     """
-    grace = func.make_interval(0, 0, 0, 0, 0, 0, grace_seconds)
     owed = exists().where(Delivery.job_id == Job.id)
-    live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + grace > func.now(), False)
+    live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + seconds(grace_seconds) > func.now(), False)
     return session.execute(
         select(func.count())
         .select_from(Job)
@@ -365,18 +365,23 @@ def orphans(session: Session, *, grace_seconds: float, queue: str | None = None)
 
 
 def jobs_by_state(session: Session) -> dict[State, int]:
-    """How many jobs are in each state; every state is there."""
-    rows = session.execute(select(Job.state, func.count()).group_by(Job.state)).all()
+    """How many jobs are in each state; every state is there. Of the finished ones, those of the last 24 hours.
+
+    To count all there ever were takes the longer the older the site is.
+    """
+    of_late = Job.finished_at > func.now() - seconds(24 * 3600)
+    rows = session.execute(
+        select(Job.state, func.count()).where(or_(Job.finished_at.is_(None), of_late)).group_by(Job.state)
+    ).all()
     found = {state: count for state, count in rows}
     return {state: found.get(state, 0) for state in State}
 
 
 def live_workers(session: Session, *, queue: str, seen_within_seconds: float) -> int:
     """How many workers of this queue said within that time that they are alive."""
-    interval = func.make_interval(0, 0, 0, 0, 0, 0, seen_within_seconds)
     return session.execute(
         select(func.count()).where(
-            Worker.queue == queue, Worker.left_at.is_(None), Worker.seen_at > func.now() - interval
+            Worker.queue == queue, Worker.left_at.is_(None), Worker.seen_at > func.now() - seconds(seen_within_seconds)
         )
     ).scalar_one()
 

@@ -33,6 +33,7 @@ def upgrade() -> None:
     op.create_index(
         "finished_jobs_by_end", "jobs", ["finished_at"], postgresql_where=sa.text("finished_at IS NOT NULL")
     )
+    op.create_index("ended_attempts_by_end", "attempts", ["ended_at"], postgresql_where=sa.text("ended_at IS NOT NULL"))
     op.create_index("calls_by_start", "provider_calls", ["started_at"])
     op.create_index(
         "setbacks_by_time",
@@ -53,6 +54,7 @@ def downgrade() -> None:
     op.drop_column("workers", "left_at")
     op.drop_index("setbacks_by_time", table_name="events")
     op.drop_index("calls_by_start", table_name="provider_calls")
+    op.drop_index("ended_attempts_by_end", table_name="attempts")
     for name in (
         "finished_jobs_by_end",
         "jobs_with_a_cause_newest_first",
