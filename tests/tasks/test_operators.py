@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from tasks import operator_parsers, ops, replay_commands
 from tasks.__main__ import parser
 from tasks.database import Database
-from tasks.ledger import decisions, gates, queries, transitions
+from tasks.ledger import gates, queries, transitions
 from tasks.ledger.decision_models import Cause
 from tasks.ledger.errors import Category
 from tasks.ledger.identity import reference_of
@@ -22,26 +22,10 @@ from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
 from tests.support.processes import asking, process
-from tests.support.site import Opened, Site
+from tests.support.site import Opened
 
 pytestmark = pytest.mark.timeout(120)
 LANE = f"{house.QUEUE}:openai"
-
-
-def open_lane(here: Site) -> None:
-    with here.database.transaction() as session:
-        decisions.open_lane(session, house.QUEUE, LANE, by="ops", note=None, spread_seconds=0)
-
-
-def fail_all(here: Site, jobs: list[uuid.UUID]) -> None:
-    """Each meets the refused key itself: the lane that the first one stops is opened again and again."""
-
-    def all_failed() -> bool:
-        open_lane(here)
-        return all(here.view(job).state is State.FAILED for job in jobs)
-
-    house.wait_until(all_failed, within=40, every=0.2)
-    open_lane(here)
 
 
 def replay(settings: Settings, jobs: list[uuid.UUID], cause: Cause, note: str) -> list[str]:
@@ -54,7 +38,7 @@ def test_replaying_again_while_they_run_doubles_nothing(site: Opened, addresses:
     with site({"mode": "auth"}, slots=12) as here:
         settings = house.settings(addresses, ai_provider="openai", openai_api_key="test")
         jobs = [here.submit(f"Report {n}, {'marked' if n < 5 else 'plain'}.".encode()) for n in range(10)]
-        fail_all(here, jobs)
+        house.let_all_meet_the_refused_key(here.database, LANE, jobs)
         here.fake.script([{"mode": "gate", "text": "The summary."}])
         here.fake.script([{"mode": "refusal"}], marker="marked")
         asked = len(here.fake.requests)
