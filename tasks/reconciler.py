@@ -15,8 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
-from tasks.ledger import findings, gates, lanes, outbox, transitions
-from tasks.ledger.errors import Category
+from tasks.ledger import findings, outbox, transitions
 from tasks.settings import Settings
 
 log = structlog.get_logger()
@@ -59,12 +58,7 @@ class Reconciler:
         return transitions.expire(session, job_id, max_interruptions=self._settings.max_interruptions)
 
     def _end_at_deadline(self, session: Session, job_id: uuid.UUID) -> object:
-        blocked = lanes.blocks(session, job_id)
-        if blocked is not None:
-            return transitions.fail_waiting(session, job_id, category=blocked, code="lane_closed")
-        # Whoever waits while the work is paused waits for the operator, and the cause is to say so.
-        code = "paused" if gates.of(session, self._settings.queue_name).shut else "not_done_in_time"
-        return transitions.fail_waiting(session, job_id, category=Category.DEADLINE, code=code)
+        return transitions.end_at_deadline(session, job_id)
 
     def _owe(self, session: Session, job_id: uuid.UUID) -> object:
         return outbox.owe_waiting(session, job_id)

@@ -20,7 +20,7 @@ from tasks.ledger.identity import reference_of
 from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import State
-from webapp import cursors, tokens, wording
+from webapp import cursors, deadlines, tokens, wording
 from webapp.cost_words import usage_json
 from webapp.documents import forget_document_of
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
@@ -153,8 +153,10 @@ def index() -> ResponseReturnValue:
         before = cursors.read(request.args["before"])
         if before is None:
             raise Problem(problem(422, "before is not one of ours", "Use the address in `next`."))
+    found = _listed(limit + 1, before)
+    if deadlines.settle(found):
+        found = _listed(limit + 1, before)
     with transaction() as session:
-        found = queries.jobs_of(session, g.account_id, limit=limit + 1, before=before)
         waits = queries.lane_waits_of(session, [job.id for job in found])
         used = _usage(session, found[:limit])
     older = (
@@ -163,6 +165,11 @@ def index() -> ResponseReturnValue:
     return answer(
         {"jobs": [job_json(job, waits.get(job.id), used.get(job.id)) for job in found[:limit]], "next": older}
     )
+
+
+def _listed(limit: int, before: cursors.Cursor | None) -> list[JobView]:
+    with transaction() as session:
+        return queries.jobs_of(session, g.account_id, limit=limit, before=before)
 
 
 @api.get("/jobs/<uuid:job_id>")
@@ -213,11 +220,17 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def _job(job_id: uuid.UUID) -> JobView:
-    with transaction() as session:
-        job = queries.job_of(session, job_id, g.account_id)
+    job = _read(job_id)
+    if job is not None and deadlines.settle([job]):
+        job = _read(job_id)
     if job is None:
         raise Problem(problem(404, NO_SUCH_JOB))
     return job
+
+
+def _read(job_id: uuid.UUID) -> JobView | None:
+    with transaction() as session:
+        return queries.job_of(session, job_id, g.account_id)
 
 
 def _job_json(job: JobView) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tasks.ledger import gates, queries, transitions
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
-from webapp import cursors, status_page, wording
+from webapp import cursors, deadlines, status_page, wording
 from webapp.accounts import viewer
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
 from webapp.errors import drain, form_too_old, not_found
@@ -53,8 +53,10 @@ def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -
     listed, older, paused = [], None, False
     if current_user.is_authenticated:
         before = cursors.read(request.args.get("before", ""))
+        listed = _listed(before)
+        if deadlines.settle(listed):
+            listed = _listed(before)
         with transaction() as database:
-            listed = queries.jobs_of(database, viewer().id, limit=PAGE + 1, before=before)
             paused = gates.of(database, parts().settings.queue_name).shut
         older = cursors.after(listed[PAGE - 1].place) if len(listed) > PAGE else None
     typed = request.form if request.method == "POST" and not _is_too_large() else {}
@@ -74,6 +76,11 @@ def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -
         idempotency_key=str(uuid.uuid4()),
         settings=parts().settings,
     )
+
+
+def _listed(before: cursors.Cursor | None) -> list[queries.JobView]:
+    with transaction() as database:
+        return queries.jobs_of(database, viewer().id, limit=PAGE + 1, before=before)
 
 
 def _chosen(name: str | None) -> str:
@@ -160,14 +167,19 @@ def _handed_in() -> HandedIn:
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
     """This person's job. Somebody else's is answered like one that never was."""
-    settings = parts().settings
-    with transaction() as database:
-        page = status_page.page_of(
-            database, job_id, viewer().id, settings, with_cost=settings.show_cost_to_owner or viewer().is_operator
-        )
+    page = _page(job_id)
+    if page is not None and deadlines.settle([page.job]):
+        page = _page(job_id)
     if page is None:
         abort(404)
     return page
+
+
+def _page(job_id: uuid.UUID) -> StatusPage | None:
+    settings = parts().settings
+    with_cost = settings.show_cost_to_owner or viewer().is_operator
+    with transaction() as database:
+        return status_page.page_of(database, job_id, viewer().id, settings, with_cost=with_cost)
 
 
 @jobs.get("/jobs/<uuid:job_id>")
@@ -206,7 +218,10 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
     with transaction() as database:
         pulse = queries.pulse_of(database, job_id, viewer().id)
         unchanged = (
-            pulse is not None and pulse.revision == known and status_page.tier_of(database, pulse, settings) == tier
+            pulse is not None
+            and pulse.revision == known
+            and pulse.seconds_to_deadline > 0
+            and status_page.tier_of(database, pulse, settings) == tier
         )
     if pulse is None:
         return _gone(job_id)

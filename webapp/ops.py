@@ -15,7 +15,7 @@ from tasks.ledger.identity import reference_of
 from tasks.ledger.inspecting import Opened
 from tasks.ledger.last_day import last_day
 from tasks.ledger.states import State
-from webapp import cursors, ops_figures, ops_list, wording
+from webapp import cursors, deadlines, ops_figures, ops_list, wording
 from webapp.accounts import viewer
 from webapp.cost_words import money
 from webapp.parts import parts
@@ -50,6 +50,7 @@ def now() -> ResponseReturnValue:
 
 
 def _now() -> dict[str, object]:
+    deadlines.sweep()
     with transaction() as database:
         figures = ops_figures.now_of(database, parts().settings)
     alarms = ops_figures.alarms_of(figures)

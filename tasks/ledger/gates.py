@@ -74,6 +74,18 @@ def of(session: Session, queue: str) -> Standing:
     )
 
 
+def before(session: Session, job_id: uuid.UUID) -> Standing:
+    """How the gate stands that this job has to pass."""
+    return _standing(
+        session.execute(
+            select(Gate)
+            .join(Job, Job.queue == Gate.queue)
+            .where(Job.id == job_id)
+            .execution_options(populate_existing=True)
+        ).scalar_one_or_none()
+    )
+
+
 def passes(session: Session, job_id: uuid.UUID) -> str | None:
     """May an attempt at this job begin? None: yes, and no decision is made until the transaction ends.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, func, insert, or_, select
+from sqlalchemy import ColumnElement, case, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import gates, lanes, outbox
@@ -277,13 +277,28 @@ def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> St
     return state
 
 
-def fail_waiting(session: Session, job_id: uuid.UUID, *, category: Category, code: str | None = None) -> State | None:
+def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
+    """End a waiting job whose deadline has passed, with what it waited for as the cause. None if it was not so.
+
+    That is the lane, or the operator who has paused the work, or a free worker. The deadline is compared again here:
+    the job may have been replayed since somebody found it late.
+    """
+    blocked = lanes.blocks(session, job_id)
+    late = "paused" if gates.before(session, job_id).shut else "not_done_in_time"
+    cause = (Category.DEADLINE, late) if blocked is None else (blocked, "lane_closed")
+    return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=cause[0], code=cause[1])
+
+
+def fail_waiting(
+    session: Session, job_id: uuid.UUID, *guards: ColumnElement[bool], category: Category, code: str | None = None
+) -> State | None:
     """End a job that nobody holds: its deadline passed, or it was interrupted too often. None if somebody holds it."""
     row = move(
         session,
         Event.FAIL,
         job_id,
         Job.claimed_by.is_(None),
+        *guards,
         error_category=category,
         error_code=code,
         next_attempt_at=None,
