@@ -16,7 +16,7 @@ from tasks.ledger.decision_models import Replay, ReplayItem, ReplayState
 from tasks.ledger.models import Checkpoint, Document, Job
 from tasks.ledger.states import State
 
-MOST_AT_ONCE = 10_000
+MOST_AT_ONCE = 2_000
 
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
 DOCUMENT_DELETED, IN_ANOTHER_REPLAY = "document_deleted", "in_another_replay"

@@ -142,6 +142,21 @@ def test_any_number_of_workers_keep_one_rate(desk: Desk, settings: Settings) -> 
         assert desk.progress(replay_id).replayed == expected
 
 
+def test_whoever_dies_in_the_middle_of_a_turn_has_done_nothing(desk: Desk) -> None:
+    jobs = [desk.failed() for _ in range(2)]
+    replay_id = desk.begin(Choice(category="auth"))
+    desk.let_the_turn_come()
+    with pytest.raises(KeyboardInterrupt), desk.database.transaction() as session:
+        assert replays.carry_on(session, house.QUEUE, TERMS) == replay_id
+        raise KeyboardInterrupt
+    assert desk.state(jobs[1]) is State.FAILED and counts(desk.progress(replay_id)) == (1, 1, 0)
+    assert desk.carry_on() == replay_id
+    assert desk.state(jobs[1]) is State.QUEUED and counts(desk.progress(replay_id)) == (2, 0, 0)
+    with desk.database.transaction() as session:
+        events = [event.event for event in queries.events_of(session, jobs[1])]
+    assert events.count("replay") == 1
+
+
 def test_control_without_the_time_of_the_next_turn_all_go_back_at_once(desk: Desk) -> None:
     for _ in range(4):
         desk.failed()

@@ -103,6 +103,12 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("outcome IS NULL"),
     )
+    op.create_index(
+        "failed_jobs_by_cause",
+        "jobs",
+        ["queue", "error_category", "error_code", "created_at"],
+        postgresql_where=sa.text("state = 'failed'"),
+    )
     op.execute(
         "CREATE FUNCTION refuse_to_change_the_past() RETURNS trigger LANGUAGE plpgsql AS "
         "$$BEGIN RAISE EXCEPTION 'decisions are append only'; END$$"
@@ -114,6 +120,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("failed_jobs_by_cause", table_name="jobs", postgresql_where=sa.text("state = 'failed'"))
     op.drop_index("waiting_items_of_a_replay", table_name="replay_items", postgresql_where=sa.text("outcome IS NULL"))
     op.drop_index("replay_items_of_a_job", table_name="replay_items")
     op.drop_table("replay_items")
