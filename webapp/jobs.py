@@ -11,6 +11,7 @@ from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from tasks.ledger import gates, queries, transitions
+from tasks.ledger.pulse import pulse_of
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
@@ -216,7 +217,7 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
     settings = parts().settings
     known, tier = request.args.get("rev", -1, type=int), request.args.get("t", "")
     with transaction() as database:
-        pulse = queries.pulse_of(database, job_id, viewer().id)
+        pulse = pulse_of(database, job_id, viewer().id)
         unchanged = (
             pulse is not None
             and pulse.revision == known

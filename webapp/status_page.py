@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 
 from tasks.costs import Usage, usage_of
 from tasks.intake.kinds import Kind
-from tasks.ledger import gates, queries
-from tasks.ledger.gates import Standing
+from tasks.ledger import queries
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Result
-from tasks.ledger.queries import JobView, LaneWait, Pulse
+from tasks.ledger.pulse import Pulse, pulse_of
+from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS, AsCsv, Choice
@@ -127,12 +127,11 @@ def page_of(
     session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings, *, with_cost: bool = False
 ) -> StatusPage | None:
     """The page of this person's job. None for a missing job and for somebody else's alike."""
-    pulse = queries.pulse_of(session, job_id, account_id)
+    pulse = pulse_of(session, job_id, account_id)
     job = queries.job_of(session, job_id, account_id)
     if pulse is None or job is None:
         return None
-    gate = gates.of(session, settings.queue_name)
-    overdue = pulse.seconds_overdue if is_late(pulse, gate) else None
+    overdue = pulse.seconds_overdue if is_late(pulse) else None
     no_worker = overdue is not None and no_worker_seen(session)
     lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
     made = title_of(job.workflow)
@@ -146,9 +145,9 @@ def page_of(
         log=[line for line in log if line is not None],
         failure=_failure(job, lane),
         overdue_seconds=overdue,
-        paused=is_paused(pulse, gate),
+        paused=pulse.paused,
         no_worker=no_worker,
-        queue_away=not no_worker and is_queue_away(session, pulse, gate),
+        queue_away=not no_worker and is_queue_away(session, pulse),
         lane=lane,
         poll=None if job.finished else _poll(session, pulse, job, settings),
         result=queries.result_of(session, job_id, account_id) if job.state is State.SUCCEEDED else None,
@@ -189,16 +188,10 @@ def said_of(job: JobView) -> str:
     return f"{job.state}-{job.attempt}"
 
 
-def is_paused(pulse: Pulse, gate: Standing) -> bool:
-    """Whether it waits for an operator, who has paused the work, and for nobody else."""
-    return pulse.state in WAITING and gate.shut
-
-
-def is_late(pulse: Pulse, gate: Standing) -> bool:
+def is_late(pulse: Pulse) -> bool:
     """Whether it waits for a worker for longer than usual."""
     return (
         pulse.state in WAITING
-        and not gate.shut
         and pulse.seconds_overdue is not None
         and pulse.seconds_overdue > LONGER_THAN_USUAL_SECONDS
     )
@@ -212,13 +205,12 @@ def no_worker_seen(session: Session) -> bool:
     )
 
 
-def is_queue_away(session: Session, pulse: Pulse, gate: Standing) -> bool:
+def is_queue_away(session: Session, pulse: Pulse) -> bool:
     """Whether the queue cannot be reached: it should have been handed a message at once, and was not.
 
     The first message of a job is sent by this app; of a later one we know that somebody tries if a worker is there.
-    Where an operator has paused or limited the work, messages are held back on purpose.
     """
-    if pulse.state is not State.QUEUED or not pulse.undelivered or gate.word != "open":
+    if pulse.state is not State.QUEUED or not pulse.undelivered:
         return False
     if pulse.seconds_overdue is None or pulse.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
         return False
@@ -237,15 +229,14 @@ def interval_of(pulse: Pulse, settings: Settings) -> int:
 
 def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
     """Everything but the revision that the page depends on, as a word."""
-    gate = gates.of(session, settings.queue_name)
     words = [str(interval_of(pulse, settings))]
-    if is_paused(pulse, gate):
+    if pulse.paused:
         return "-".join([*words, "paused"])
-    if is_late(pulse, gate):
+    if is_late(pulse):
         words.append(str(int((pulse.seconds_overdue or 0) // 60)))
         if no_worker_seen(session):
             return "-".join([*words, "none"])
-    if is_queue_away(session, pulse, gate):
+    if is_queue_away(session, pulse):
         words.append("away")
     return "-".join(words)
 
