@@ -76,7 +76,7 @@ FROM (SELECT *, generation = 1 + retried::int AS last,
 INSERT INTO provider_calls (id, job_id, generation, step, lane, provider, model, started_at, ended_at, outcome,
                             error_category, http_status, request_id, response_id, background, input_tokens,
                             output_tokens)
-SELECT gen_random_uuid(), job_id, generation, 'summarise', :queue || ':openai', 'openai', :model, started_at, ended_at,
+SELECT gen_random_uuid(), job_id, generation, 'summarise', :lane, 'openai', :model, started_at, ended_at,
        CASE WHEN ended_at IS NULL THEN 'open' WHEN outcome = 'succeeded' THEN 'succeeded'
             WHEN random() < 0.1 THEN 'unknown' ELSE 'failed' END,
        error_category, CASE WHEN outcome = 'succeeded' THEN 200 WHEN ended_at IS NOT NULL THEN 429 END,
@@ -109,7 +109,7 @@ SELECT job, at + after, event, led_to, least(n, 1), facts::jsonb FROM (
 """,
     """
 INSERT INTO lanes (name, state, until, probing, strikes, category, changed_at)
-VALUES (:queue || ':openai', 'cooling', now() + interval '1 day', false, 1, 'rate_limited', now())
+VALUES (:lane, 'cooling', now() + interval '1 day', false, 1, 'rate_limited', now())
 """,
 )
 OWNERS = """
@@ -129,16 +129,18 @@ class Known:
     saved_job: uuid.UUID
 
 
-def write(connection: Connection, *, jobs: int, queue: str) -> None:
-    """Fill empty, migrated tables. Needs a superuser: foreign keys are not looked up for each row."""
+def write(connection: Connection, *, jobs: int, queue: str, trusted: bool = True) -> None:
+    """Fill empty, migrated tables. `trusted`: no foreign key is looked up for each row, which needs a superuser."""
     terms = {
         "jobs": jobs,
         "queue": queue,
         "recent": max(50, jobs // 200),
         "unfinished": min(300, max(30, jobs // 100)),
+        "lane": f"{queue}:openai",
         "model": MODEL,
     }
-    connection.execute(text("SET LOCAL session_replication_role = replica"))
+    if trusted:
+        connection.execute(text("SET LOCAL session_replication_role = replica"))
     connection.execute(text("SET LOCAL work_mem = '256MB'"))
     connection.execute(text(OWNERS))
     connection.execute(text("CREATE TEMP TABLE owners AS SELECT array_agg(id) AS ids FROM accounts"))

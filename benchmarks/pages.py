@@ -42,6 +42,11 @@ class Measured:
         return max(self.seconds)
 
     @property
+    def rows(self) -> int:
+        """How many rows of big tables were looked at."""
+        return sum(statement.rows for statement in self.statements)
+
+    @property
     def scanned(self) -> list[str]:
         """The big tables that were read from end to end."""
         return [table for statement in self.statements for table in statement.scanned]
@@ -99,6 +104,7 @@ def asked(known: history.Known, person: FlaskClient, olga: FlaskClient) -> Itera
     assert status
     yield "home", person, "/"
     yield "job of its owner", person, f"/jobs/{known.saved_job}"
+    yield "before deleting", person, f"/jobs/{known.saved_job}/delete"
     yield "status poll, changed", person, f"/jobs/{known.waiting_job}/status?rev=0"
     yield "status poll, unchanged (204)", person, status[1].replace("&amp;", "&")
     yield "readyz", person, "/readyz"

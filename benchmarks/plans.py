@@ -21,10 +21,15 @@ class Statement:
 
 @dataclass
 class Explained:
-    """What EXPLAIN ANALYZE said of a statement. `seconds`: planning and execution; `scanned`: tables read whole."""
+    """What EXPLAIN ANALYZE said of a statement.
+
+    `seconds` is planning and execution, `scanned` the big tables read whole, `rows` how many rows of big tables were
+    looked at, those that did not fit included: an index can be read from end to end too.
+    """
 
     text: str
     seconds: float
+    rows: int = 0
     scanned: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
@@ -58,8 +63,12 @@ def explained(connection: Connection, statement: Statement, big: Sequence[str]) 
 def _walk(node: dict[str, Any], depth: int, found: Explained, big: Sequence[str]) -> None:
     name = node["Node Type"]
     where = node.get("Index Name") or node.get("Relation Name") or ""
-    rows = node.get("Actual Rows", 0) * node.get("Actual Loops", 1)
+    loops = node.get("Actual Loops", 1)
+    rows = node.get("Actual Rows", 0) * loops
     found.lines.append(f"{'  ' * depth}{name} {where} rows={rows:.0f} {node.get('Actual Total Time', 0):.2f} ms")
+    if node.get("Relation Name") in big:
+        lost = sum(node.get(f"Rows Removed by {reason}", 0) for reason in ("Filter", "Index Recheck"))
+        found.rows += round(rows + lost * loops)
     if name == "Seq Scan" and node.get("Relation Name") in big:
         found.scanned.append(node["Relation Name"])
     for child in node.get("Plans", []):

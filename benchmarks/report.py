@@ -9,17 +9,18 @@ from benchmarks.pages import Measured
 from benchmarks.plans import Explained
 
 ALLOWED_SECONDS = 0.1
+ALLOWED_ROWS = 50_000
 
 
 def print_all(measured: Sequence[Measured], *, every_plan: bool) -> int:
     """The table, the plans, and the verdict: 0 if all is well."""
     width = max(len(one.name) for one in measured)
-    print(f"{'':<{width}}   median    worst   database  statements")
+    print(f"{'':<{width}}   median    worst   database  statements  rows looked at")
     for one in measured:
         database = sum(statement.seconds for statement in one.statements)
         print(
             f"{one.name:<{width}} {1000 * one.median:>6.1f} ms {1000 * one.worst:>5.1f} ms {1000 * database:>7.1f} ms"
-            f"  {len(one.statements):>4}{mark(one)}"
+            f"  {len(one.statements):>10} {one.rows:>15,}{mark(one)}"
         )
     print("\nPlans" if every_plan else "\nThe plan of the slowest statement of each")
     seen: set[str] = set()
@@ -33,11 +34,14 @@ def print_all(measured: Sequence[Measured], *, every_plan: bool) -> int:
     print(f"\nslower than {1000 * ALLOWED_SECONDS:.0f} ms (median): {', '.join(slow) or 'none'}")
     print(f"slower than that once: {', '.join(one.name for one in measured if one.worst >= ALLOWED_SECONDS) or 'none'}")
     print(f"big tables read from end to end: {scanned or 'none'}")
-    return 1 if slow or scanned else 0
+    many = [one.name for one in measured if one.rows > ALLOWED_ROWS]
+    print(f"more than {ALLOWED_ROWS:,} rows of big tables looked at: {', '.join(many) or 'none'}")
+    return 1 if slow or scanned or many else 0
 
 
 def mark(one: Measured) -> str:
     marks = ["  SLOW"] if one.median >= ALLOWED_SECONDS else []
+    marks += ["  MANY ROWS"] if one.rows > ALLOWED_ROWS else []
     return "".join([*marks, *(f"  SEQUENTIAL SCAN of {table}" for table in one.scanned)])
 
 

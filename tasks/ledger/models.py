@@ -109,6 +109,7 @@ class Job(Base):
             postgresql_where=text("state <> 'cancelled'"),
         ),
         Index("jobs_of_an_account_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
+        Index("jobs_about_a_document", "document_id"),  # else each document that is deleted reads all jobs
         # Each filter of the operator's list, newest first, so that a page of it costs the same at any length.
         Index("jobs_newest_first", text("created_at DESC"), text("id DESC")),
         Index("jobs_in_a_state_newest_first", "state", text("created_at DESC"), text("id DESC")),

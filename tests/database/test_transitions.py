@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import findings, queries, transitions
+from tasks.ledger import findings, inspecting, queries, transitions
 from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.guarded import Claim, Refused
 from tasks.ledger.models import Attempt, Delivery
@@ -67,6 +67,8 @@ def happen(session: Session, event: Event, job_id: uuid.UUID, claim: Claim, acco
             return transitions.expire(session, job_id, max_interruptions=5)
         case Event.REPLAY:
             return transitions.replay(session, job_id, deadline_seconds=600, more_attempts=3, cause="test")
+        case Event.INSPECT:
+            return inspecting.inspect(session, job_id, by="olga@example.org", cause="test")
     raise AssertionError(event)
 
 

@@ -11,7 +11,8 @@ from flask import Flask
 from sqlalchemy import text
 
 from tasks.database import Database
-from tasks.ledger import calls, lanes, liveness, queries, transitions
+from tasks.heartbeat import StopReason
+from tasks.ledger import calls, lanes, last_day, liveness, queries, transitions
 from tasks.ledger.calls import CallReport, NewCall
 from tasks.ledger.errors import Category
 from tasks.ledger.identity import reference_of
@@ -300,3 +301,7 @@ def test_opening_a_job_that_is_being_worked_on_does_not_disturb_it(
     assert "It was not read" in olga.post(f"/ops/jobs/{job_id}/open", {"cause": "looking"}).text
     with database.transaction() as session:
         assert transitions.succeed(session, claim, text="Done.", facts={}) is State.SUCCEEDED
+
+
+def test_the_figures_and_the_workers_call_a_shutdown_by_the_same_word() -> None:
+    assert last_day.SHUTDOWN == StopReason.SHUTDOWN

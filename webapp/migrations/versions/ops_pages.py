@@ -21,6 +21,7 @@ EVENTS = "event IN ('cancel', 'checkpoint', 'claim', 'expire', 'fail', 'inspect'
 
 
 def upgrade() -> None:
+    op.create_index("jobs_about_a_document", "jobs", ["document_id"])
     op.create_index("jobs_newest_first", "jobs", NEWEST_FIRST)
     op.create_index("jobs_in_a_state_newest_first", "jobs", ["state", *NEWEST_FIRST])
     op.create_index("jobs_of_a_workflow_newest_first", "jobs", ["workflow", *NEWEST_FIRST])
@@ -61,5 +62,6 @@ def downgrade() -> None:
         "jobs_of_a_workflow_newest_first",
         "jobs_in_a_state_newest_first",
         "jobs_newest_first",
+        "jobs_about_a_document",
     ):
         op.drop_index(name, table_name="jobs")
