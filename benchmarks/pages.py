@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks import history
 from benchmarks.plans import Explained, explained, heard
-from tasks.ledger import findings, outbox, queries
+from tasks.ledger import findings, gates, outbox, queries, replays
 from tasks.settings import Settings
 from webapp import create_app
 from webapp.extensions import db
@@ -122,6 +122,11 @@ def asked(known: history.Known, person: FlaskClient, olga: FlaskClient) -> Itera
     yield "ops last 24 hours", olga, "/ops/day"
     yield "ops job", olga, f"/ops/jobs/{known.saved_job}"
     yield "ops job, waiting", olga, f"/ops/jobs/{known.waiting_job}"
+    yield "ops work", olga, "/ops/work"
+    yield "ops work, fragment", olga, "/ops/work/now"
+    yield "ops replays", olga, "/ops/replays"
+    yield "ops dry run of a cause", olga, "/ops/replays/new?category=auth"
+    yield "ops decisions", olga, "/ops/decisions"
     yield "ops search by id (redirect)", olga, f"/ops/jobs?q={known.saved_job}"
     for query in (
         "",
@@ -170,6 +175,8 @@ def questions(settings: Settings) -> dict[str, Callable[..., object]]:
         "sweep: expired claims": lambda session: findings.expired_claims(session, queue=queue, limit=200),
         "sweep: past the deadline": lambda session: findings.waiting_past_deadline(session, queue=queue, limit=200),
         "sweep: owed nothing": lambda session: findings.unowed_waiting(session, queue=queue, limit=200),
+        "claims: how many are active": lambda session: gates.active(session, queue),
+        "replays: when the next is due": lambda session: replays.seconds_until_next(session, queue),
         "dispatcher: next due": lambda session: outbox.seconds_until_next_due(session, queue),
     }
 

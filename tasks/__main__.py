@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tasks import job_commands, logs, ops
+from tasks import job_commands, logs, operator_parsers
 from tasks.job_commands import NotFound
 from tasks.ledger.errors import JobError
 from tasks.ledger.states import State
@@ -49,11 +49,7 @@ def parser() -> argparse.ArgumentParser:
     drills.set_defaults(run=drill)
     commands.add_parser("preflight", help="whether this host can keep the promise").set_defaults(run=preflight)
     _job_parsers(commands.add_parser("jobs", help="list, show, replay and cancel jobs"))
-    decide = commands.add_parser("ops", help="what an operator decides: resume, status").add_subparsers(
-        required=True, metavar="DECISION"
-    )
-    decide.add_parser("resume", help="let calls to the AI provider be made again").set_defaults(run=resume)
-    decide.add_parser("status", help="how the site stands").set_defaults(run=status)
+    operator_parsers.add_decisions(commands)
     return top
 
 
@@ -72,15 +68,7 @@ def _job_parsers(jobs: argparse.ArgumentParser) -> None:
     one = choices.add_parser("show", help="one job with its attempts, calls and events")
     one.add_argument("job", metavar="ID_OR_REFERENCE")
     one.set_defaults(run=lambda settings, given: _say(job_commands.shown(settings, given.job)))
-    back = choices.add_parser("replay", help="put failed jobs back: same identity, new deadline")
-    back.add_argument("jobs", nargs="*", metavar="ID_OR_REFERENCE")
-    back.add_argument("--category", metavar="CATEGORY", help="all that failed with this cause")
-    back.add_argument("--cause", required=True, help="why, for the history")
-    back.set_defaults(
-        run=lambda settings, given: _say(
-            job_commands.replayed(settings, given.jobs, category=given.category, cause=given.cause)
-        )
-    )
+    operator_parsers.add_replays(choices)
     away = choices.add_parser("cancel", help="end a job, as its owner would")
     away.add_argument("job", metavar="ID_OR_REFERENCE")
     away.set_defaults(run=lambda settings, given: _say(job_commands.cancelled(settings, given.job)))
@@ -134,16 +122,6 @@ def preflight(settings: Settings, _: argparse.Namespace) -> int:
     lines, well = report(settings)
     print("\n".join(lines))
     return 0 if well else 1
-
-
-def resume(settings: Settings, _: argparse.Namespace) -> int:
-    """python -m tasks ops resume"""
-    return _say(ops.resume(settings))
-
-
-def status(settings: Settings, _: argparse.Namespace) -> int:
-    """python -m tasks ops status"""
-    return _say(ops.status(settings))
 
 
 if __name__ == "__main__":

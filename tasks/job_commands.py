@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
 from tasks.ledger import browse, queries, transitions
 from tasks.ledger.identity import reference_of
+from tasks.ledger.models import JobEvent
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import State
 from tasks.settings import Settings
@@ -21,14 +21,14 @@ class NotFound(Exception):
 
 def listed(settings: Settings, *, state: State | None, category: str | None, limit: int) -> list[str]:
     """The newest jobs that fit, a line each: reference, state, cause, age, id. Never a title: it is somebody's."""
-    with _open(settings) as database, database.transaction() as session:
+    with opened(settings) as database, database.transaction() as session:
         return [_line(job) for job in queries.jobs(session, state=state, category=category, limit=limit)]
 
 
 def shown(settings: Settings, name: str) -> list[str]:
     """One job with its attempts, calls and events."""
-    with _open(settings) as database, database.transaction() as session:
-        job_id = _find(session, name)
+    with opened(settings) as database, database.transaction() as session:
+        job_id = find(session, name)
         job = queries.any_job(session, job_id)
         assert job is not None, "it was found a moment ago, in this transaction"
         lines = [_line(job), f"attempt {job.attempt} of {job.max_attempts}, deadline {job.deadline_at:%F %T %Z}"]
@@ -44,54 +44,38 @@ def shown(settings: Settings, name: str) -> list[str]:
                 f"  call {call.step}, {call.started_at:%T}: {call.outcome} {call.error_code or ''} "
                 f"http {call.http_status or '-'} request {call.request_id or '-'} {tokens}"
             )
-        lines += [f"  {event.at:%F %T} {event.event} → {event.state}" for event in queries.events_of(session, job_id)]
-        return lines
-
-
-def replayed(settings: Settings, names: Sequence[str], *, category: str | None, cause: str) -> list[str]:
-    """Put failed jobs back, by name or all of one category: same identity, new deadline. A line for each."""
-    with _open(settings) as database:
-        with database.transaction() as session:
-            found = [_find(session, name) for name in names]
-            if category is not None:
-                failed = queries.jobs(session, state=State.FAILED, category=category, limit=10_000)
-                found += [job.id for job in failed if job.id not in found]
-        lines = []
-        for job_id in found:
-            with database.transaction() as session:
-                state = transitions.replay(
-                    session,
-                    job_id,
-                    deadline_seconds=settings.job_deadline_seconds,
-                    more_attempts=settings.max_attempts,
-                    cause=cause,
-                )
-                job = queries.any_job(session, job_id)
-            lines.append(f"{reference_of(job_id)}  {'replayed' if state else f'left alone: {job.state if job else 0}'}")
+        lines += [_event_line(event) for event in queries.events_of(session, job_id)]
         return lines
 
 
 def cancelled(settings: Settings, name: str) -> list[str]:
     """Ask for the end of a job, as its owner would."""
-    with _open(settings) as database, database.transaction() as session:
-        job_id = _find(session, name)
+    with opened(settings) as database, database.transaction() as session:
+        job_id = find(session, name)
         state = transitions.cancel(session, job_id, queries.owner_of(session, job_id))
         return [f"{reference_of(job_id)}  {state or 'too late'}"]
 
 
-def _open(settings: Settings) -> Database:
+def opened(settings: Settings) -> Database:
+    """The database, for a command. Raises SettingsWrong unless it answers."""
     database = Database(settings, "waybill-ops")
     database.require()
     return database
 
 
-def _find(session: Session, name: str) -> uuid.UUID:
+def find(session: Session, name: str) -> uuid.UUID:
+    """The job that an id or a reference means. Raises NotFound."""
     found = browse.named(session, name)
     if found is None:
         raise NotFound(f"{name} is neither an id nor a reference like WB-7K3F-92QD.")
     if len(found) != 1:
         raise NotFound(f"{name} is {'no job' if not found else 'more than one job: use the id'}.")
     return found[0]
+
+
+def _event_line(event: JobEvent) -> str:
+    why = [f"{key} {event.facts[key]}" for key in ("by", "cause", "category", "code", "reason") if key in event.facts]
+    return f"  {event.at:%F %T} {event.event} → {event.state}{': ' if why else ''}{', '.join(why)}"
 
 
 def _line(job: JobView) -> str:

@@ -2,24 +2,95 @@
 
 from __future__ import annotations
 
-import getpass
+import time
+from collections.abc import Callable
+
+from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import lanes, queries
+from tasks.ledger import decisions, gates, lanes, queries, replay_choice, replay_progress, replays
+from tasks.ledger.lanes import Closed
 from tasks.ledger.states import TERMINAL
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
+from tasks.operator_words import HELD_UP, command_line_user, gate_in_words
 from tasks.settings import Settings
 
+COUNT_EVERY_SECONDS = 0.5
+MOST_TO_NAME = 20
 
-def resume(settings: Settings) -> list[str]:
-    """Open the lane to the provider again. What was done, in lines for a person."""
-    database = Database(settings, "waybill-ops")
-    database.require()
-    with database.transaction() as session:
-        let_go = lanes.resume(
-            session, settings.lane, by=f"{getpass.getuser()} (command line)", spread_seconds=LANE_SPREAD_SECONDS
-        )
-    database.close()
+
+def pause(settings: Settings, *, note: str | None) -> list[str]:
+    """Stop dispatch. What was done, in lines for a person."""
+    with _open(settings) as database, database.transaction() as session:
+        gate = gates.pause(session, settings.queue_name, by=command_line_user(), note=note)
+        active = gates.active(session, settings.queue_name)
+    return [
+        f"work: {gate_in_words(gate)}",
+        f"active: {active}",
+        "What is in the queue already may still begin: stop that too with `ops drain`.",
+    ]
+
+
+def drain(settings: Settings, *, note: str | None, timeout: float | None, say: Callable[[str], object]) -> bool:
+    """Stop dispatch and claims, and wait for what is active, saying how much that is whenever it changes.
+
+    `timeout` None: as long as anybody may hold a job. Whether nothing is active any more.
+    """
+    longest = settings.reservation_seconds + settings.lease_seconds + 2 * settings.sweep_seconds
+    until = time.monotonic() + (longest if timeout is None else timeout)
+    with _open(settings) as database:
+        with database.transaction() as session:
+            active = gates.drain(session, settings.queue_name, by=command_line_user(), note=note)
+        say(f"active: {active}")
+        while active and time.monotonic() < until:
+            time.sleep(min(COUNT_EVERY_SECONDS, max(0.0, until - time.monotonic())))
+            with database.transaction() as session:
+                now = gates.active(session, settings.queue_name)
+            if now != active:
+                active = now
+                say(f"active: {active}")
+        if not active:
+            say("Nothing is active. Claims stay stopped until `ops resume`.")
+            return True
+        with database.transaction() as session:
+            held = gates.held(session, settings.queue_name, limit=MOST_TO_NAME)
+        for job in held:
+            step = f", step {job.step}" if job.step else ""
+            say(f"still active: {job.reference}, since {job.claimed_at:%T} UTC, {job.worker}{step}")
+        say("Claims stay stopped. Wait on with the same command, or let work go on with `ops resume`.")
+        return not held
+
+
+def resume(settings: Settings, *, note: str | None, at_once: int | None, keep_lane: bool) -> list[str]:
+    """Open the gate, and the lane to the provider unless it is kept. What was done, in lines for a person."""
+    by = command_line_user()
+    with _open(settings) as database, database.transaction() as session:
+        before = gates.resume(session, settings.queue_name, by=by, at_once=at_once, note=note)
+        gate = gates.of(session, settings.queue_name)
+        lines = [f"work: {gate_in_words(gate)}{'' if before else ', nothing to resume'}"]
+        if before is not None and before.shut:
+            lines += _ended_meanwhile(session, settings)
+        if not keep_lane:
+            lines += _open_lane(session, settings, by=by, note=note)
+    return lines
+
+
+def _ended_meanwhile(session: Session, settings: Settings) -> list[str]:
+    """A pause does not stop the clock of a job; who ran out of time in it can be brought back together."""
+    failed = replay_choice.failures(session, settings.queue_name)
+    ended = sum(count for category, code, count, _ in failed if (category, code) == ("deadline", "paused"))
+    if not ended:
+        return []
+    return [
+        f"ran out of time while paused: {ended}. Put them back with "
+        "`jobs replay --category deadline --code paused --cause other --note …`."
+    ]
+
+
+def _open_lane(session: Session, settings: Settings, *, by: str, note: str | None) -> list[str]:
+    let_go = decisions.open_lane(
+        session, settings.queue_name, settings.lane, by=by, note=note, spread_seconds=LANE_SPREAD_SECONDS
+    )
     if let_go is None:
         return [f"lane {settings.lane}: was open, nothing to resume"]
     return [f"lane {settings.lane}: open again", f"waiting jobs let go: {let_go}"]
@@ -27,24 +98,40 @@ def resume(settings: Settings) -> list[str]:
 
 def status(settings: Settings) -> list[str]:
     """How the site stands, in lines for a person."""
-    database = Database(settings, "waybill-ops")
-    database.require()
-    with database.transaction() as session:
+    with _open(settings) as database, database.transaction() as session:
+        gate = gates.of(session, settings.queue_name)
+        active = gates.active(session, settings.queue_name)
         closed = lanes.door(session, settings.lane)
         counts = queries.jobs_by_state(session)
         orphans = queries.orphans(session, grace_seconds=settings.orphan_grace_seconds)
         workers = queries.live_workers(
             session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
         )
-    database.close()
-    lane = "open" if closed is None else str(closed.state)
-    if closed is not None and closed.seconds is not None:
-        lane += f", ask again in {closed.seconds:.0f} s"
-    if closed is not None and closed.category is not None:
-        lane += f", because: {closed.category}"
+        running = replay_progress.running(session, settings.queue_name)
+        held_up = replays.held_up(session, settings.queue_name, settings.lane) if running else None
     return [
-        f"lane {settings.lane}: {lane}",
+        f"work: {gate_in_words(gate)}",
+        f"active: {active}",
+        f"lane {settings.lane}: {_lane_in_words(closed)}",
         *(f"{state}{' in the last 24 h' if state in TERMINAL else ''}: {count}" for state, count in counts.items()),
         f"orphans: {orphans}",
         f"live workers: {workers}",
+        f"replays running: {running}{'' if held_up is None else f'. {HELD_UP[held_up]}'}",
     ]
+
+
+def _lane_in_words(closed: Closed | None) -> str:
+    if closed is None:
+        return "open"
+    said = str(closed.state)
+    if closed.seconds is not None:
+        said += f", ask again in {closed.seconds:.0f} s"
+    if closed.category is not None:
+        said += f", because: {closed.category}"
+    return said
+
+
+def _open(settings: Settings) -> Database:
+    database = Database(settings, "waybill-ops")
+    database.require()
+    return database

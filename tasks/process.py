@@ -29,6 +29,7 @@ from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
 from tasks.queue import DeliveryQueue, QueueUnreachable, ScheduledDeliveries, connect
 from tasks.reconciler import Reconciler
+from tasks.replaying import Replaying
 from tasks.settings import Settings
 from tasks.slots import Slots
 from tasks.withdrawals import Withdrawals
@@ -95,6 +96,7 @@ class WorkerProcess:
         self.desk = Desk(tools, self.heartbeat, self.name)
         self.dispatcher = Dispatcher(self.database.transaction, queue)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
+        self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
         self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
         self.stopping = threading.Event()  # no new claims
         self.ended = threading.Event()  # nothing is held any more
@@ -109,6 +111,7 @@ class WorkerProcess:
             self.heartbeat.run,
             self.dispatcher.run,
             self.reconciler.run,
+            self.replaying.run,
             self.withdrawals.run,
             self._schedule,
             self._watch,
@@ -205,10 +208,11 @@ def run_dispatcher(settings: Settings) -> int:
 
 
 def reconcile_once(settings: Settings) -> int:
-    """One sweep, now. How many jobs were moved."""
+    """One sweep, and the replays whose turn it is. How many jobs were moved."""
     database = Database(settings, "waybill-reconciler")
     database.require()
     try:
-        return Reconciler(database.transaction, settings, lambda: None).step()
+        moved = Reconciler(database.transaction, settings, lambda: None).step()
+        return moved + Replaying(database.transaction, settings, lambda: None).step()
     finally:
         database.close()

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from tasks import budgets
 from tasks.costs import Prices, PricesWrong, parse_prices
 from tasks.ledger.recording import Terms
+from tasks.ledger.replays import ReplayTerms
 
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
@@ -109,6 +110,11 @@ class Settings(BaseSettings):
     def terms(self) -> Terms:
         """On what terms jobs are accepted."""
         return Terms(self.queue_name, self.job_deadline_seconds, self.max_attempts)
+
+    @property
+    def replay_terms(self) -> ReplayTerms:
+        """What a failed job gets that an operator puts back."""
+        return ReplayTerms(self.job_deadline_seconds, self.max_attempts, self.lane)
 
     @property
     def sqlalchemy_url(self) -> str:

@@ -27,6 +27,8 @@ from webapp import (
     models,
     operators,
     ops,
+    ops_decisions,
+    ops_replays,
     parts,
     provenance,
     queue_dashboard,
@@ -68,6 +70,8 @@ def create_app(settings: Settings | None = None) -> Flask:
         accounts.accounts,
         api.api,
         ops.ops,
+        ops_decisions.ops_decisions,
+        ops_replays.ops_replays,
         health.health,
         metrics.metrics,
     ):

@@ -12,11 +12,11 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.ledger import queries
+from tasks.ledger import gates, queries
 from tasks.queue import QueueUnreachable
 from webapp.extensions import limiter
 from webapp.parts import parts
-from webapp.status_page import WORKER_SEEN_WITHIN_SECONDS
+from webapp.status_page import no_worker_seen
 from webapp.transactions import transaction
 
 health = Blueprint("health", __name__)
@@ -43,9 +43,8 @@ def _missing_in_database() -> list[str]:
     settings = parts().settings
     checks: dict[str, Callable[[Session], bool]] = {
         "migrations": lambda session: queries.schema_version(session) == newest_migration(),
-        "worker": lambda session: (
-            queries.live_workers(session, queue=settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) > 0
-        ),
+        # While an operator has paused the work, its workers may be away; people can hand in all the same.
+        "worker": lambda session: gates.of(session, settings.queue_name).shut or not no_worker_seen(session),
         "orphans": lambda session: (
             queries.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
         ),

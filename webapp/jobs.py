@@ -11,7 +11,8 @@ from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from tasks.ledger import queries, transitions
+from tasks.ledger import gates, transitions
+from tasks.ledger.pulse import pulse_of
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
@@ -62,6 +63,7 @@ def home_page(
         "home.html",
         mine=my_documents.asked_for() if current_user.is_authenticated else None,
         shown=my_documents.SHOWN,
+        paused=wording.PAUSED_SITE if current_user.is_authenticated and _is_paused() else None,
         badges=wording.BADGES,
         workflows=offered(),
         chosen=_chosen(typed.get("workflow")),
@@ -75,6 +77,11 @@ def home_page(
         too_large=wording.file_too_large(settings.max_upload_bytes),
         settings=settings,
     )
+
+
+def _is_paused() -> bool:
+    with transaction() as database:
+        return gates.of(database, parts().settings.queue_name).shut
 
 
 @jobs.get("/jobs/mine")
@@ -221,7 +228,7 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
     settings = parts().settings
     known, tier = request.args.get("rev", -1, type=int), request.args.get("t", "")
     with transaction() as database:
-        pulse = queries.pulse_of(database, job_id, viewer().id)
+        pulse = pulse_of(database, job_id, viewer().id)
         unchanged = (
             pulse is not None
             and pulse.revision == known

@@ -33,14 +33,17 @@ def now_of(session: Session, settings: Settings) -> Now:
 
 
 def alarms_of(now: Now) -> list[str]:
-    """What is wrong, the worst first, a word each; the page has the sentences."""
+    """What is wrong, the worst first, a word each; the page has the sentences.
+
+    While an operator has paused the work, nothing is late; while it is limited, deliveries are held back on purpose.
+    """
     late = now.longest_wait_seconds is not None and now.longest_wait_seconds > LONGER_THAN_USUAL_SECONDS
     raised = {
-        "no_worker": now.alive == 0,
+        "no_worker": now.alive == 0 and not now.gate.shut,
         "orphans": now.orphans > 0,
         "stopped_lane": any(lane.state is LaneState.STOPPED for lane in now.lanes),
-        "overdue": now.overdue > 0,
-        "late": late and now.alive > 0,
+        "overdue": now.overdue > 0 and now.gate.word == "open",
+        "late": late and now.alive > 0 and not now.gate.shut,
     }
     return [name for name, holds in raised.items() if holds]
 

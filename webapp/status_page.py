@@ -14,7 +14,8 @@ from tasks.costs import Usage, usage_of
 from tasks.ledger import queries
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Result
-from tasks.ledger.queries import JobView, LaneWait, Pulse
+from tasks.ledger.pulse import Pulse, pulse_of
+from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS, AsCsv
@@ -68,6 +69,7 @@ class StatusPage:
     log: Sequence[LogLine]
     failure: Failure
     overdue_seconds: float | None
+    paused: bool
     no_worker: bool
     queue_away: bool
     lane: LaneWait | None
@@ -85,6 +87,11 @@ class StatusPage:
         if self.job.state in (State.RUNNING, State.RETRY_WAIT):
             return f"{self.badge}, attempt {self.job.attempt} of {self.job.max_attempts}"
         return self.badge
+
+    @property
+    def paused_words(self) -> str:
+        """What is said of a job that waits for the operator who paused the work."""
+        return wording.PAUSED_JOB
 
     @property
     def words(self) -> WorkWords:
@@ -125,7 +132,7 @@ def page_of(
     session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings, *, with_cost: bool = False
 ) -> StatusPage | None:
     """The page of this person's job. None for a missing job and for somebody else's alike."""
-    pulse = queries.pulse_of(session, job_id, account_id)
+    pulse = pulse_of(session, job_id, account_id)
     job = queries.job_of(session, job_id, account_id)
     if pulse is None or job is None:
         return None
@@ -143,6 +150,7 @@ def page_of(
         log=[line for line in log if line is not None],
         failure=_failure(job, lane),
         overdue_seconds=overdue,
+        paused=pulse.paused,
         no_worker=no_worker,
         queue_away=not no_worker and is_queue_away(session, pulse),
         lane=lane,
@@ -227,6 +235,8 @@ def interval_of(pulse: Pulse, settings: Settings) -> int:
 def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
     """Everything but the revision that the page depends on, as a word."""
     words = [str(interval_of(pulse, settings))]
+    if pulse.paused:
+        return "-".join([*words, "paused"])
     if is_late(pulse):
         words.append(str(int((pulse.seconds_overdue or 0) // 60)))
         if no_worker_seen(session):

@@ -38,6 +38,9 @@ NO_SUCH_WORKFLOW = "There is no such workflow."
 NO_SUCH_OPTION = "There is no such option here."
 OPTION_WRONG = "Choose one of the offered values."
 NO_LONGER_OFFERED = "Work of this sort is not done here any more. Hand the document in again, with today's options."
+PAUSED = "The operator has paused the work."
+PAUSED_JOB = f"{PAUSED} Your document is kept and goes on when work is resumed."
+PAUSED_SITE = f"{PAUSED} What you hand in is kept and goes on when work is resumed."
 ACCOUNT_DELETED = "Your account and everything in it have been deleted. You are signed out."
 PASSWORD_WRONG = "This is not the password of your account. Nothing was deleted."
 DOCUMENT_DELETED = "The document has been deleted, with everything that was made of it."
@@ -163,6 +166,9 @@ _BY_CODE: Mapping[tuple[Category, str], Failure] = {
     ),
     (Category.DEADLINE, "asked_to_wait_too_long"): Failure(
         "The AI service asked to wait longer than the time that was left.", TRY_LATER
+    ),
+    (Category.DEADLINE, "paused"): Failure(
+        "The time for this ran out while the operator of this site had paused the work.", TRY_LATER
     ),
     (Category.CRASHED, "interrupted_too_often"): Failure(
         "The work was interrupted too often.", "If it happens again, the document may be the cause: try a part of it."

@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import queries
+from tasks.ledger import gates, queries
+from tasks.ledger.gates import Standing
 from tasks.ledger.guarded import seconds
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
 from tasks.ledger.states import HELD, UNFINISHED, CallOutcome, LaneState, State
@@ -84,6 +85,7 @@ class Now:
     lanes: Sequence[LaneNow]
     workers: Sequence[WorkerNow]
     seen_at: datetime | None
+    gate: Standing
 
     @property
     def waiting(self) -> int:
@@ -120,6 +122,7 @@ def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan
         lanes=_lanes(session, queue, lane),
         workers=_workers(session, queue, alive_seconds),
         seen_at=seen_at,
+        gate=gates.of(session, queue),
     )
 
 

@@ -31,7 +31,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Refused:
-    """No claim was given. `reason`: `finished`, `held`, `early`, `lane`, `deadline`, `not owed` or `unknown job`."""
+    """No claim was given.
+
+    `reason`: `finished`, `held`, `early`, `lane`, `stopped` or `full` (by an operator), `deadline`, `not owed` or
+    `unknown job`.
+    """
 
     reason: str
 

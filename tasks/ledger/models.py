@@ -121,6 +121,15 @@ class Job(Base):
             text("id DESC"),
             postgresql_where=text("error_category IS NOT NULL"),
         ),
+        # What is counted by cause and put back by cause; all that is counted is in the index.
+        Index(
+            "failed_jobs_by_cause",
+            "queue",
+            "error_category",
+            "error_code",
+            "created_at",
+            postgresql_where=text("state = 'failed'"),
+        ),
         Index("finished_jobs_by_end", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
         Index("held_jobs_by_lease", "lease_expires_at", postgresql_where=text("lease_expires_at IS NOT NULL")),
         Index("unfinished_jobs_by_deadline", "deadline_at", postgresql_where=text("finished_at IS NULL")),

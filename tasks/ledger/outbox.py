@@ -15,6 +15,7 @@ from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from tasks.ledger import gates
 from tasks.ledger.models import Delivery, Job
 from tasks.ledger.states import WAITING
 
@@ -65,7 +66,11 @@ def take_due(
 
     The postponement doubles with each hand-over, to sixteen times `postpone_seconds`; a delivery that may not run yet
     is due again at the very moment it may. Rows that another dispatcher holds are skipped, so any number may run.
+    Where an operator has stopped dispatch, nothing is taken and nothing postponed.
     """
+    limit = min(limit, _room(session, queue, limit))
+    if limit <= 0:
+        return []
     due = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.due_at <= func.now())
     if job_id is not None:
         due = due.where(Delivery.job_id == job_id)
@@ -87,6 +92,27 @@ def take_due(
         )
     ).all()
     return [OwedDelivery(row[0], row[1], row[1] if row[2] is not None else None, row[3], float(row[4])) for row in rows]
+
+
+def _room(session: Session, queue: str, most: int) -> int:
+    """How many deliveries may be handed over now: `most`, unless an operator stopped or limited the work.
+
+    Where only so many jobs may be held at once, more messages than free places would only be refused and sent again.
+    """
+    gate = gates.of(session, queue)
+    if gate.dispatch_stopped:
+        return 0
+    if gate.at_once is None:
+        return most
+    on_their_way = session.execute(
+        select(func.count()).where(
+            Delivery.queue == queue,
+            Delivery.dispatched_at.is_not(None),
+            Delivery.due_at > func.now(),
+            Delivery.not_before <= func.now(),
+        )
+    ).scalar_one()
+    return gate.at_once - gates.active(session, queue) - on_their_way
 
 
 def renumber(session: Session, job_id: uuid.UUID, number: int) -> int | None:
@@ -130,8 +156,12 @@ def bring_forward(session: Session, job_id: uuid.UUID) -> None:
 
 
 def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
-    """A message arrived where it could not be worked on: the delivery is due at once, for somebody else."""
-    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(due_at=func.now(), dispatches=0))
+    """A message arrived where it could not be worked on: the delivery is due as soon as it may run, for others."""
+    session.execute(
+        update(Delivery)
+        .where(Delivery.job_id == job_id)
+        .values(due_at=func.greatest(Delivery.not_before, func.now()), dispatches=0)
+    )
 
 
 def bring_all_forward(session: Session, queue: str) -> int:
@@ -147,7 +177,9 @@ def bring_all_forward(session: Session, queue: str) -> int:
 
 
 def seconds_until_next_due(session: Session, queue: str) -> float | None:
-    """How long until the next delivery is due; 0 if one is due now, None if none is owed."""
+    """How long until the next delivery is due; 0 if one is due now, None if none is owed or none may be handed over."""
+    if _room(session, queue, 1) <= 0:
+        return None
     wait = session.execute(
         select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp())).where(Delivery.queue == queue)
     ).scalar()
@@ -155,7 +187,12 @@ def seconds_until_next_due(session: Session, queue: str) -> float | None:
 
 
 def oldest_overdue_seconds(session: Session, queue: str) -> float:
-    """How long the oldest owed delivery has been allowed to run without being claimed; 0 if none waits."""
+    """How long the oldest owed delivery has been allowed to run without being claimed; 0 if none waits.
+
+    Also 0 while an operator has paused the work: then nothing is late.
+    """
+    if gates.of(session, queue).shut:
+        return 0.0
     age = session.execute(
         select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(Delivery.queue == queue)
     ).scalar()

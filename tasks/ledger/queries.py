@@ -79,24 +79,6 @@ class JobView:
 
 
 @dataclass(frozen=True)
-class Pulse:
-    """How a job stands right now, by the database's clock.
-
-    `seconds_to_attempt` is None unless waiting to retry; `seconds_overdue` is how long it could have been started by
-    a free worker, None when its time has not come or a worker has it. `undelivered`: what it is owed was never handed
-    to the queue, though no lane holds it up; `deliveries` is how many it was ever owed.
-    """
-
-    revision: int
-    state: State
-    seconds_to_deadline: float
-    seconds_to_attempt: float | None
-    seconds_overdue: float | None
-    undelivered: bool
-    deliveries: int
-
-
-@dataclass(frozen=True)
 class LaneWait:
     """Why the way to the provider is closed, and until when; a stopped one is closed until an operator acts."""
 
@@ -189,39 +171,6 @@ def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
         _job_columns().where(Job.id == job_id).execution_options(populate_existing=True)
     ).one_or_none()
     return None if row is None else _view(row)
-
-
-def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Pulse | None:
-    """What a poll needs to answer "unchanged", without reading the whole job. None as in `job_of`."""
-
-    def in_seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
-        return func.extract("epoch", interval)
-
-    row = session.execute(
-        select(
-            Job.revision,
-            Job.state,
-            in_seconds(Job.deadline_at - func.now()),
-            in_seconds(Job.next_attempt_at - func.now()),
-            in_seconds(func.now() - Delivery.not_before),
-            Delivery.job_id.is_not(None) & Delivery.dispatched_at.is_(None) & Delivery.lane.is_(None),
-            Job.deliveries,
-        )
-        .outerjoin(Delivery, Delivery.job_id == Job.id)
-        .where(Job.id == job_id, Job.account_id == account_id)
-    ).one_or_none()
-    if row is None:
-        return None
-    revision, state, to_deadline, to_attempt, overdue, undelivered, deliveries = row
-    return Pulse(
-        revision=revision,
-        state=State(state),
-        seconds_to_deadline=float(to_deadline),
-        seconds_to_attempt=None if to_attempt is None else float(to_attempt),
-        seconds_overdue=None if overdue is None or overdue < 0 else float(overdue),
-        undelivered=undelivered,
-        deliveries=deliveries,
-    )
 
 
 def lane_wait_of(session: Session, job_id: uuid.UUID) -> LaneWait | None:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import lanes, outbox
+from tasks.ledger import gates, lanes, outbox
 from tasks.ledger.calls import close_open_calls
 from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move, seconds
@@ -31,8 +31,12 @@ def claim(
 ) -> Claim | Refused:
     """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt.
 
-    While the lane is closed no attempt begins; the delivery waits for it.
+    While the lane is closed, or an operator has stopped or limited the work, no attempt begins; the delivery waits.
     """
+    barred = gates.passes(session, job_id)
+    if barred is not None:
+        outbox.hand_over_again(session, job_id)
+        return Refused(barred)
     closed = lanes.door(session, lane)
     if closed is not None and outbox.is_due(session, job_id):  # one that came early keeps its own moment
         lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
@@ -274,12 +278,14 @@ def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> St
 
 
 def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
-    """End a waiting job whose deadline has passed, for the lane it waits for or for the time. None if it was not so.
+    """End a waiting job whose deadline has passed, with what it waited for as the cause. None if it was not so.
 
-    The deadline is compared again here: the job may have been replayed since somebody found it late.
+    That is the lane, or the operator who has paused the work, or a free worker. The deadline is compared again here:
+    the job may have been replayed since somebody found it late.
     """
     blocked = lanes.blocks(session, job_id)
-    cause = (Category.DEADLINE, "not_done_in_time") if blocked is None else (blocked, "lane_closed")
+    late = "paused" if gates.before(session, job_id).shut else "not_done_in_time"
+    cause = (Category.DEADLINE, late) if blocked is None else (blocked, "lane_closed")
     return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=cause[0], code=cause[1])
 
 
@@ -311,11 +317,13 @@ def replay(
     deadline_seconds: float,
     more_attempts: int,
     cause: str,
+    by: str | None = None,
+    replay_id: uuid.UUID | None = None,
     account_id: uuid.UUID | None = None,
 ) -> State | None:
     """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made. None if not failed.
 
-    `account_id` restricts it to its owner; None is an operator's.
+    `account_id` restricts it to its owner; None is an operator's. Who (`by`) and why go into the history.
     """
     guards = [] if account_id is None else [Job.account_id == account_id]
     row = move(
@@ -330,7 +338,8 @@ def replay(
     if row is None:
         return None
     outbox.owe(session, job_id)
-    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause)
+    part_of = None if replay_id is None else replay_id.hex
+    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause, by=by, replay=part_of)
     return State(row.state)
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +19,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
-from tasks.ledger import transitions
+from tasks.database import Database
+from tasks.ledger import decisions, transitions
 from tasks.ledger.calls import NewCall
 from tasks.ledger.guarded import Claim
 from tasks.ledger.models import Base
@@ -156,6 +157,24 @@ def state_of(session: Session, job_id: uuid.UUID) -> State:
 def count(session: Session, table: str) -> int:
     """How many rows a table has."""
     return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+
+
+def open_lane(database: Database, lane: str) -> None:
+    """What an operator does after the cause was put right."""
+    with database.transaction() as session:
+        decisions.open_lane(session, QUEUE, lane, by="ops", note=None, spread_seconds=0)
+
+
+def let_all_meet_the_refused_key(database: Database, lane: str, jobs: Collection[uuid.UUID]) -> None:
+    """Wait until each has failed of it. The lane that each of them stops is opened for the others, and at the end."""
+
+    def all_failed() -> bool:
+        with database.transaction() as session:
+            done = all(state_of(session, job) is State.FAILED for job in jobs)
+        open_lane(database, lane)
+        return done
+
+    wait_until(all_failed, within=60, every=0.2)
 
 
 def constraints(session: Session) -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ import pytest
 from tasks import job_commands
 from tasks.database import Database
 from tasks.job_commands import NotFound
-from tasks.ledger import queries, transitions
+from tasks.ledger import transitions
 from tasks.ledger.errors import Category
 from tasks.ledger.identity import reference_of
 from tasks.ledger.states import State
@@ -22,22 +22,6 @@ def fail(database: Database, account_id: uuid.UUID, content: bytes, category: Ca
         job_id = house.submit(session, account_id, content, title="A secret title").job_id
         transitions.fail(session, house.claim(session, job_id), category=category)
     return job_id
-
-
-def test_failed_work_of_one_cause_is_replayed_together_and_a_second_replay_is_harmless(
-    settings: Settings, database: Database, account_id: uuid.UUID
-) -> None:
-    quota = [fail(database, account_id, f"text {n}".encode(), Category.QUOTA) for n in range(3)]
-    other = fail(database, account_id, b"another text", Category.CONTENT_POLICY)
-    said = job_commands.replayed(settings, [], category="quota", cause="quota is back")
-    assert len(said) == 3 and all(line.endswith("replayed") for line in said)
-    again = job_commands.replayed(settings, [reference_of(job) for job in quota], category=None, cause="again")
-    assert all(line.endswith("left alone: queued") for line in again)
-    with database.transaction() as session:
-        assert {house.state_of(session, job) for job in quota} == {State.QUEUED}
-        assert house.state_of(session, other) is State.FAILED
-        assert queries.events_of(session, quota[0])[-1].facts == {"cause": "quota is back"}
-        assert queries.orphans(session, grace_seconds=0) == 0
 
 
 def test_a_job_is_found_by_its_reference_and_shown_without_its_title(

@@ -1,0 +1,42 @@
+"""The append-only record of what operators decided. Nothing here, or anywhere, changes a row of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from tasks.ledger import lanes
+from tasks.ledger.decision_models import Decided, Decision
+
+
+def write_down(session: Session, queue: str, what: Decided, *, by: str, note: str | None, **facts: object) -> None:
+    """Write down who decided what, and why. Facts that are None are left out."""
+    session.execute(
+        insert(Decision).values(
+            queue=queue,
+            what=what,
+            by=by,
+            note=note or None,
+            facts={key: value for key, value in facts.items() if value is not None},
+        )
+    )
+
+
+def open_lane(
+    session: Session, queue: str, lane: str, *, by: str, note: str | None, spread_seconds: float
+) -> int | None:
+    """An operator lets calls be made again. How many waiting jobs that lets go; None if the lane was open."""
+    let_go = lanes.resume(session, lane, by=by, spread_seconds=spread_seconds)
+    if let_go is not None:
+        write_down(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=let_go)
+    return let_go
+
+
+def newest(session: Session, queue: str, *, limit: int, before: int | None = None) -> Sequence[Decision]:
+    """What was decided about this queue, newest first. `before` is the id of the last one already seen."""
+    statement = select(Decision).where(Decision.queue == queue)
+    if before is not None:
+        statement = statement.where(Decision.id < before)
+    return session.execute(statement.order_by(Decision.id.desc()).limit(limit)).scalars().all()
