@@ -28,7 +28,7 @@ LONGEST_FILENAME = 120
 @documents.get("/jobs/<uuid:job_id>/result.md")
 @login_required  # type: ignore[untyped-decorator]
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The result as Markdown; 404 until there is one."""
+    """The result as Markdown; 404 until there is one, 410 once it has been deleted."""
     job, text = _saved(job_id)
     return attachment(text.encode(), f"{title_of(job.workflow)} of {job.title}.md", "text/markdown; charset=utf-8")
 
@@ -46,24 +46,26 @@ def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def _saved(job_id: uuid.UUID) -> tuple[JobView, str]:
-    """This person's job and its result; 404 where either is missing."""
+    """This person's job and its result; 404 where either is missing, 410 where the result was deleted."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
         saved = queries.result_of(database, job_id, viewer().id)
     if job is None or saved is None:
-        abort(404)
+        abort(410 if job is not None and job.content_deleted_at else 404)
     return job, saved.text
 
 
 @documents.get("/jobs/<uuid:job_id>/original")
 @login_required  # type: ignore[untyped-decorator]
 def original(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The document, byte for byte; 404 once it has been deleted. A browser saves it and never opens it as a page."""
+    """The document, byte for byte; 410 once it has been deleted. A browser saves it and never opens it as a page."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
         document = queries.original_of(database, job_id, viewer().id)
-    if job is None or document is None or document.content is None:
+    if job is None or document is None:
         abort(404)
+    if document.content is None:
+        abort(410)
     return attachment(document.content, document.filename or f"{job.title}.txt", "application/octet-stream")
 
 

@@ -30,6 +30,10 @@ def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.U
 
 def forget_account(session: Session, account_id: uuid.UUID) -> int:
     """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
+    # Documents before jobs, as everybody locks them who needs both.
+    session.execute(
+        select(Document.id).where(Document.account_id == account_id).order_by(Document.id).with_for_update()
+    )
     jobs = _forget_jobs(session, Job.account_id == account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))

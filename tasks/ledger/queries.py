@@ -54,6 +54,7 @@ class JobView:
     started_at: datetime | None
     claimed_at: datetime | None
     finished_at: datetime | None
+    content_deleted_at: datetime | None
     now: datetime
     document_id: uuid.UUID
     filename: str | None
@@ -69,6 +70,13 @@ class JobView:
     def finished(self) -> bool:
         """Whether nothing will change any more, unless somebody replays it."""
         return self.state in TERMINAL
+
+    @property
+    def days_kept(self) -> int:
+        """For how many whole days after its end the content was kept; 0 while it is."""
+        if self.content_deleted_at is None or self.finished_at is None:
+            return 0
+        return (self.content_deleted_at - self.finished_at).days
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,7 @@ def _view(row: Row[Any]) -> JobView:
         started_at=job.started_at,
         claimed_at=job.claimed_at,
         finished_at=job.finished_at,
+        content_deleted_at=job.content_deleted_at,
         now=row.now,
         document_id=job.document_id,
         filename=row.filename,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, func, insert, or_, select
+from sqlalchemy import ColumnElement, case, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import lanes, outbox
@@ -300,11 +300,14 @@ def replay(
     cause: str,
     account_id: uuid.UUID | None = None,
 ) -> State | None:
-    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made. None if not failed.
+    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made.
 
-    `account_id` restricts it to its owner; None is an operator's.
+    None if it has not failed, or retention has deleted what it would work on. `account_id` restricts it to its owner;
+    None is an operator's.
     """
-    guards = [] if account_id is None else [Job.account_id == account_id]
+    guards: list[ColumnElement[bool]] = [Job.content_deleted_at.is_(None)]
+    if account_id is not None:
+        guards.append(Job.account_id == account_id)
     row = move(
         session,
         Event.REPLAY,

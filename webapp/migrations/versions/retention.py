@@ -1,0 +1,33 @@
+"""content that is deleted after a time"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "retention"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("jobs", sa.Column("content_deleted_at", sa.DateTime(timezone=True), nullable=True))
+    op.create_index("jobs_about_a_document", "jobs", ["document_id"], unique=False)
+    op.create_index(
+        "finished_jobs_with_content",
+        "jobs",
+        ["finished_at"],
+        unique=False,
+        postgresql_where=sa.text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
+    )
+
+
+def downgrade() -> None:
+    op.drop_index(
+        "finished_jobs_with_content",
+        table_name="jobs",
+        postgresql_where=sa.text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
+    )
+    op.drop_index("jobs_about_a_document", table_name="jobs")
+    op.drop_column("jobs", "content_deleted_at")
