@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from tasks import job_commands, logs, ops
-from tasks.job_commands import NotFound
+from tasks.job_commands import NotDone
 from tasks.ledger.errors import JobError
 from tasks.ledger.states import State
 from tasks.settings import Settings, SettingsWrong, load
@@ -22,8 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
     except SettingsWrong as wrong:
         for fault in wrong.faults:
             print(fault, file=sys.stderr)
-    except NotFound as missing:
-        print(missing, file=sys.stderr)
+    except NotDone as why:
+        print(why, file=sys.stderr)
     except JobError as error:
         print(f"The AI provider cannot be used: {error}. Check AI_PROVIDER and OPENAI_API_KEY.", file=sys.stderr)
     return 1
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     drills.add_argument("--list", action="store_true", help="only name the drills")
     drills.set_defaults(run=drill)
     commands.add_parser("preflight", help="whether this host can keep the promise").set_defaults(run=preflight)
-    _job_parsers(commands.add_parser("jobs", help="list, show, replay and cancel jobs"))
+    _job_parsers(commands.add_parser("jobs", help="list, show, replay, cancel, export and import jobs"))
     decide = commands.add_parser("ops", help="what an operator decides: resume, status").add_subparsers(
         required=True, metavar="DECISION"
     )
@@ -84,6 +84,16 @@ def _job_parsers(jobs: argparse.ArgumentParser) -> None:
     away = choices.add_parser("cancel", help="end a job, as its owner would")
     away.add_argument("job", metavar="ID_OR_REFERENCE")
     away.set_defaults(run=lambda settings, given: _say(job_commands.cancelled(settings, given.job)))
+    out = choices.add_parser("export", help="every row of the site as lines of JSON, to stdout; holds all documents")
+    out.set_defaults(run=export)
+    back_in = choices.add_parser("import", help="fill an empty database with an export, from stdin")
+    back_in.set_defaults(run=lambda settings, _: _say(job_commands.imported(settings, sys.stdin)))
+
+
+def export(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks jobs export"""
+    job_commands.exported(settings, sys.stdout)
+    return 0
 
 
 def _say(lines: list[str]) -> int:

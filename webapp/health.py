@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from pathlib import Path
 
-from alembic.script import ScriptDirectory
 from flask import Blueprint, Response, json
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.ledger import queries
+from tasks.ledger import queries, schema
 from tasks.queue import QueueUnreachable
 from webapp.extensions import limiter
 from webapp.parts import parts
@@ -21,8 +18,6 @@ from webapp.transactions import transaction
 
 health = Blueprint("health", __name__)
 limiter.exempt(health)
-
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 @health.get("/healthz")
@@ -42,7 +37,7 @@ def readyz() -> ResponseReturnValue:
 def _missing_in_database() -> list[str]:
     settings = parts().settings
     checks: dict[str, Callable[[Session], bool]] = {
-        "migrations": lambda session: queries.schema_version(session) == newest_migration(),
+        "migrations": lambda session: not schema.is_behind(queries.schema_version(session)),
         "worker": lambda session: (
             queries.live_workers(session, queue=settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS) > 0
         ),
@@ -70,9 +65,3 @@ def _missing_in_redis() -> list[str]:
     except QueueUnreachable:
         return ["redis"]
     return []
-
-
-@functools.cache
-def newest_migration() -> str | None:
-    """The migration this code was written for."""
-    return ScriptDirectory(str(MIGRATIONS)).get_current_head()
