@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tasks import job_commands, logs, ops
+from tasks import job_commands, logs, ops, setting_words
 from tasks.job_commands import NotDone
 from tasks.ledger.errors import JobError
 from tasks.ledger.states import State
@@ -16,6 +16,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command. 0: done; 1: it could not be done; 2: the command itself was wrong."""
     given = parser().parse_args(arguments)
     logs.configure()
+    if given.run is None:  # what settings there are does not depend on how they are set
+        print(setting_words.page(), end="")
+        return 0
     try:
         settings = load()
         return int(given.run(settings, given))
@@ -47,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
     )
     drills.add_argument("--list", action="store_true", help="only name the drills")
     drills.set_defaults(run=drill)
-    commands.add_parser("preflight", help="whether this host can keep the promise").set_defaults(run=preflight)
+    _preflight_parser(commands.add_parser("preflight", help="whether this host can keep the promise"))
+    commands.add_parser("settings", help="every setting with its default, as Markdown").set_defaults(run=None)
     _job_parsers(commands.add_parser("jobs", help="list, show, replay, cancel, export and import jobs"))
     decide = commands.add_parser("ops", help="what an operator decides: resume, status").add_subparsers(
         required=True, metavar="DECISION"
@@ -55,6 +59,17 @@ def parser() -> argparse.ArgumentParser:
     decide.add_parser("resume", help="let calls to the AI provider be made again").set_defaults(run=resume)
     decide.add_parser("status", help="how the site stands").set_defaults(run=status)
     return top
+
+
+def _preflight_parser(check: argparse.ArgumentParser) -> None:
+    """python -m tasks preflight"""
+    check.add_argument("--call-provider", action="store_true", help="make one small call to the AI service, too")
+    check.add_argument(
+        "--measure-grace",
+        action="store_true",
+        help="wait here to be stopped by the host, and note for how long it lets this process live",
+    )
+    check.set_defaults(run=preflight)
 
 
 def _job_parsers(jobs: argparse.ArgumentParser) -> None:
@@ -137,11 +152,15 @@ def drill(settings: Settings, given: argparse.Namespace) -> int:
     return run.run(settings, given.names, staging=given.staging, at_once=max(1, given.at_once))
 
 
-def preflight(settings: Settings, _: argparse.Namespace) -> int:
+def preflight(settings: Settings, given: argparse.Namespace) -> int:
     """python -m tasks preflight"""
+    if given.measure_grace:
+        from tasks.grace import measure
+
+        return measure(settings)
     from tasks.preflight import report
 
-    lines, well = report(settings)
+    lines, well = report(settings, call_provider=given.call_provider)
     print("\n".join(lines))
     return 0 if well else 1
 
