@@ -15,10 +15,10 @@ from tasks.settings import Settings, SettingsWrong, load
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. 0: done; 1: it could not be done; 2: the command itself was wrong."""
     given = parser().parse_args(arguments)
-    logs.configure()
     if given.run is None:  # what settings there are does not depend on how they are set
         print(setting_words.page(), end="")
         return 0
+    logs.configure()
     try:
         settings = load()
         return int(given.run(settings, given))

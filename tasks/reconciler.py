@@ -23,6 +23,7 @@ from tasks.settings import Settings
 log = structlog.get_logger()
 
 BATCH = 200
+CLOSED_AT_ONCE = 20  # not urgent, and expired leases are not to wait for it
 
 
 class Reconciler:
@@ -41,13 +42,17 @@ class Reconciler:
         if moved:
             self._wake_dispatcher()
         past_retention = partial(retention.past_retention, days=self._settings.retention_days)
-        return moved + self._each("content_deleted", past_retention, self._delete_content)
+        return moved + self._each("content_deleted", past_retention, self._delete_content, limit=CLOSED_AT_ONCE)
 
     def _each(
-        self, what: str, find: Callable[..., list[uuid.UUID]], settle: Callable[[Session, uuid.UUID], object]
+        self,
+        what: str,
+        find: Callable[..., list[uuid.UUID]],
+        settle: Callable[[Session, uuid.UUID], object],
+        limit: int = BATCH,
     ) -> int:
         with self._transaction() as session:
-            found = find(session, queue=self._settings.queue_name, limit=BATCH)
+            found = find(session, queue=self._settings.queue_name, limit=limit)
         moved = 0
         for job_id in found:
             with self._transaction() as session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import checkpoints, queries, retention, transitions
+from tasks.ledger import checkpoints, forgetting, queries, retention, transitions
 from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Base, Job
@@ -214,6 +215,32 @@ def test_two_reconcilers_delete_each_once(database: Database, settings: Settings
         assert house.count(session, "results") == 0
         assert session.execute(text("SELECT count(content) FROM documents")).scalar_one() == 0
         assert session.execute(text("SELECT max(revision) - min(revision) FROM jobs")).scalar_one() == 0
+
+
+@pytest.mark.race
+def test_owners_who_delete_meet_the_sweep(database: Database, settings: Settings, account_id: uuid.UUID) -> None:
+    with database.transaction() as session:
+        jobs = [finished(session, account_id, f"text {n}".encode()) for n in range(6)]
+        jobs += [finished(session, account_id, f"text {n}".encode(), fresh_run_key="f") for n in range(6)]
+        let_days_pass(session, DAYS + 1, *jobs)
+        documents = session.execute(text("SELECT id FROM documents")).scalars().all()
+
+    def forget(document: uuid.UUID) -> Callable[[], int | None]:
+        def once() -> int | None:
+            with database.transaction() as session:
+                return forgetting.forget_document(session, document, account_id)
+
+        return once
+
+    def forget_all() -> int:
+        with database.transaction() as session:
+            return forgetting.forget_account(session, account_id)
+
+    works: list[Callable[[], object]] = [forget(document) for document in documents[:4]]
+    ended = house.all_at_once([*works, forget_all, *[lambda: sweep(database, settings)] * 3])
+    assert not [one for one in ended if isinstance(one, Exception)], ended
+    with database.transaction() as session:
+        assert [house.count(session, table) for table in ("jobs", "documents", "results", "events")] == [0, 0, 0, 0]
 
 
 def again(session: Session, account_id: uuid.UUID, document_id: uuid.UUID) -> None:
