@@ -12,7 +12,7 @@ from flask_login import login_required
 
 from tasks.ledger import forgetting, queries
 from tasks.ledger.queries import JobView
-from tasks.ledger.states import HELD, State
+from tasks.ledger.states import HELD
 from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
 from webapp.accounts import viewer
@@ -75,14 +75,15 @@ def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """What would be deleted, before anything is."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
-        about = {} if job is None else queries.jobs_about(database, job.document_id, viewer().id)
+        about = {} if job is None else forgetting.jobs_about(database, job.document_id, viewer().id)
+        saved = 0 if job is None else forgetting.results_about(database, job.document_id, viewer().id)
     if job is None:
         abort(404)
     return render_template(
         "delete.html",
         job=job,
         jobs=sum(about.values()),
-        saved=about.get(State.SUCCEEDED, 0),
+        saved=saved,
         worked_on=any(state in HELD for state in about),
     )
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, func
 from sqlalchemy.orm import Mapped, mapped_column
 
+from tasks.ledger import grace  # noqa: F401  (its table belongs to the metadata too)
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
 
 

@@ -348,20 +348,3 @@ class Worker(Base):
     slots: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
-
-
-class GraceProbe(Base):
-    """A process that waited to be stopped by the host, and wrote down for how long it lived after it was told.
-
-    `signalled_at` None: it was never told. `ended_at` None: it was killed, or still lives.
-    """
-
-    __tablename__ = "grace_probes"
-
-    name: Mapped[str] = mapped_column(primary_key=True)
-    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    signal: Mapped[str | None]
-    signals: Mapped[int] = mapped_column(default=0)
-    signalled_at: Mapped[datetime | None]
-    ended_at: Mapped[datetime | None]

@@ -244,16 +244,6 @@ def lane_waits_of(session: Session, job_ids: Collection[uuid.UUID]) -> dict[uuid
     }
 
 
-def jobs_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> dict[State, int]:
-    """How many jobs of the account there are about its document, by state; states without one are left out."""
-    rows = session.execute(
-        select(Job.state, func.count())
-        .where(Job.document_id == document_id, Job.account_id == account_id)
-        .group_by(Job.state)
-    ).all()
-    return {State(state): count for state, count in rows}
-
-
 def jobs_of(
     session: Session,
     account_id: uuid.UUID,

@@ -42,6 +42,8 @@ def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: 
     assert "pier is closed" not in page.text and "/original" not in page.text and "result.md" not in page.text
     assert 'value="fresh"' not in page.text
     assert "Saved" in ada.get("/").text
+    asked = words(ada.get(f"/jobs/{job_id}/delete").text)
+    assert "its content was deleted before" in asked and "1 job about it, with no saved result" in asked
     for path in ("result.md", "original"):
         gone = ada.get(f"/jobs/{job_id}/{path}")
         assert gone.status_code == 410 and "This has been deleted" in gone.text
