@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -13,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.support.fake_provider import FakeProvider
-from tests.support.house import ROOT, environment, wait_until
+from tests.support.house import environment, wait_until
+from tests.support.nursery import Forked
 
 
 class Process:
@@ -21,20 +21,13 @@ class Process:
 
     def __init__(self, arguments: list[str], variables: Mapping[str, str]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by end())
-        self.popen = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=ROOT,
-            env=dict(variables),
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
+        self.popen = Forked(arguments, dict(variables), self._log.fileno())
 
     @property
     def log(self) -> str:
         """All it has written so far."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")  # the place to write at is shared
 
     def wait_for_log(self, words: str, *, within: float = 20) -> None:
         """Wait until it has said this. Fails when it ended before."""

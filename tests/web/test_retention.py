@@ -44,7 +44,7 @@ def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: 
     assert "Saved" in ada.get("/").text
     asked = words(ada.get(f"/jobs/{job_id}/delete").text)
     assert "its content was deleted before" in asked and "1 job about it, with no saved result" in asked
-    for path in ("result.md", "original"):
+    for path in ("result.md", "result.txt", "result.docx", "original"):
         gone = ada.get(f"/jobs/{job_id}/{path}")
         assert gone.status_code == 410 and "This has been deleted" in gone.text
     assert ada.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": "k"}).status_code == 409
