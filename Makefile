@@ -5,7 +5,7 @@ VENV := .venv
 TEST_PROCESSES ?= 6
 BIN := $(VENV)/bin
 
-.PHONY: help demo test drills chaos lint lock clean
+.PHONY: help demo test drills chaos lint settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -38,6 +38,9 @@ drills: $(VENV)/installed ## staged failures, on services of their own: docs/sta
 
 chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at random; SEED=… repeats a run
 	$(BIN)/python -m tests.chaos.run
+
+settings: $(VENV)/installed ## write docs/settings.md anew from tasks/settings.py
+	$(BIN)/python -m tasks settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
 lock: $(VENV)/installed ## write the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tasks import job_commands, logs, operator_parsers
-from tasks.job_commands import NotFound
+from tasks import job_commands, logs, operator_parsers, setting_words
+from tasks.job_commands import NotDone
 from tasks.ledger.errors import JobError
 from tasks.ledger.states import State
 from tasks.settings import Settings, SettingsWrong, load
@@ -15,6 +15,9 @@ from tasks.settings import Settings, SettingsWrong, load
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. 0: done; 1: it could not be done; 2: the command itself was wrong."""
     given = parser().parse_args(arguments)
+    if given.run is None:  # what settings there are does not depend on how they are set
+        print(setting_words.page(), end="")
+        return 0
     logs.configure()
     try:
         settings = load()
@@ -22,8 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     except SettingsWrong as wrong:
         for fault in wrong.faults:
             print(fault, file=sys.stderr)
-    except NotFound as missing:
-        print(missing, file=sys.stderr)
+    except NotDone as why:
+        print(why, file=sys.stderr)
     except JobError as error:
         print(f"The AI provider cannot be used: {error}. Check AI_PROVIDER and OPENAI_API_KEY.", file=sys.stderr)
     return 1
@@ -47,10 +50,22 @@ def parser() -> argparse.ArgumentParser:
     )
     drills.add_argument("--list", action="store_true", help="only name the drills")
     drills.set_defaults(run=drill)
-    commands.add_parser("preflight", help="whether this host can keep the promise").set_defaults(run=preflight)
-    _job_parsers(commands.add_parser("jobs", help="list, show, replay and cancel jobs"))
+    _preflight_parser(commands.add_parser("preflight", help="whether this host can keep the promise"))
+    commands.add_parser("settings", help="every setting with its default, as Markdown").set_defaults(run=None)
+    _job_parsers(commands.add_parser("jobs", help="list, show, replay, cancel, export and import jobs"))
     operator_parsers.add_decisions(commands)
     return top
+
+
+def _preflight_parser(check: argparse.ArgumentParser) -> None:
+    """python -m tasks preflight"""
+    check.add_argument("--call-provider", action="store_true", help="make one small call to the AI service, too")
+    check.add_argument(
+        "--measure-grace",
+        action="store_true",
+        help="wait here to be stopped by the host, and note for how long it lets this process live",
+    )
+    check.set_defaults(run=preflight)
 
 
 def _job_parsers(jobs: argparse.ArgumentParser) -> None:
@@ -72,6 +87,16 @@ def _job_parsers(jobs: argparse.ArgumentParser) -> None:
     away = choices.add_parser("cancel", help="end a job, as its owner would")
     away.add_argument("job", metavar="ID_OR_REFERENCE")
     away.set_defaults(run=lambda settings, given: _say(job_commands.cancelled(settings, given.job)))
+    out = choices.add_parser("export", help="every row of the site as lines of JSON, to stdout; holds all documents")
+    out.set_defaults(run=export)
+    back_in = choices.add_parser("import", help="fill an empty database with an export, from stdin")
+    back_in.set_defaults(run=lambda settings, _: _say(job_commands.imported(settings, sys.stdin)))
+
+
+def export(settings: Settings, _: argparse.Namespace) -> int:
+    """python -m tasks jobs export"""
+    job_commands.exported(settings, sys.stdout)
+    return 0
 
 
 def _say(lines: list[str]) -> int:
@@ -115,11 +140,15 @@ def drill(settings: Settings, given: argparse.Namespace) -> int:
     return run.run(settings, given.names, staging=given.staging, at_once=max(1, given.at_once))
 
 
-def preflight(settings: Settings, _: argparse.Namespace) -> int:
+def preflight(settings: Settings, given: argparse.Namespace) -> int:
     """python -m tasks preflight"""
+    if given.measure_grace:
+        from tasks.grace import measure
+
+        return measure(settings)
     from tasks.preflight import report
 
-    lines, well = report(settings)
+    lines, well = report(settings, call_provider=given.call_provider)
     print("\n".join(lines))
     return 0 if well else 1
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
+from typing import TextIO
 
 from sqlalchemy.orm import Session
 
+from tasks import portable
 from tasks.database import Database
 from tasks.ledger import browse, queries, transitions
 from tasks.ledger.identity import reference_of
@@ -15,7 +18,11 @@ from tasks.ledger.states import State
 from tasks.settings import Settings
 
 
-class NotFound(Exception):
+class NotDone(Exception):
+    """What was asked for cannot be done; the message says why, and what to do."""
+
+
+class NotFound(NotDone):
     """No job, or more than one, has this id or reference."""
 
 
@@ -54,6 +61,25 @@ def cancelled(settings: Settings, name: str) -> list[str]:
         job_id = find(session, name)
         state = transitions.cancel(session, job_id, queries.owner_of(session, job_id))
         return [f"{reference_of(job_id)}  {state or 'too late'}"]
+
+
+def exported(settings: Settings, out: TextIO) -> None:
+    """Write every row of the site, a line each. NotDone when `out` is a terminal: people's documents are in it."""
+    if out.isatty():
+        raise NotDone("This writes every document. Send it to a file: python -m tasks jobs export > waybill.jsonl")
+    with opened(settings) as database:
+        for line in portable.exported(database):
+            out.write(line + "\n")
+        out.flush()
+
+
+def imported(settings: Settings, lines: Iterable[str]) -> list[str]:
+    """Fill an empty database with what was exported. A line for each table. Raises NotDone."""
+    with opened(settings) as database:
+        try:
+            return [f"{table}: {count}" for table, count in portable.take_in(database, lines).items()]
+        except portable.NotImported as why:
+            raise NotDone(str(why)) from None
 
 
 def opened(settings: Settings) -> Database:

@@ -27,7 +27,7 @@ from tasks.intake import IntakePool
 from tasks.ledger import liveness, outbox
 from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
-from tasks.queue import DeliveryQueue, QueueUnreachable, ScheduledDeliveries, connect
+from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue, QueueUnreachable, ScheduledDeliveries, connect
 from tasks.reconciler import Reconciler
 from tasks.replaying import Replaying
 from tasks.settings import Settings
@@ -37,7 +37,6 @@ from tasks.worker import Desk, SlotWorker, open_desk
 
 log = structlog.get_logger()
 
-REDIS_CONNECTIONS = 5
 FORGET_SILENT_SECONDS = 3600.0
 Loop = Callable[[threading.Event], None]
 
@@ -57,6 +56,11 @@ def provider_settings(settings: Settings) -> ProviderSettings:
     )
 
 
+def grace_margin(settings: Settings) -> float:
+    """How much of the grace is kept for handing work back, in seconds."""
+    return min(5.0, settings.shutdown_grace_seconds / 3)
+
+
 def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
     """Work until told to stop, or with `burst` until nothing is left to do now. The exit code.
 
@@ -74,7 +78,7 @@ def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
         stack.callback(provider.close, 2.0)
         intake = IntakePool()
         stack.callback(intake.close)
-        connection = connect(settings, connections=REDIS_CONNECTIONS)
+        connection = connect(settings, connections=WORKER_CONNECTIONS)
         stack.callback(connection.close)
         process = WorkerProcess(
             Tools(settings, database, provider, intake), DeliveryQueue(settings, connection), slots=slots, burst=burst
@@ -154,7 +158,7 @@ class WorkerProcess:
         """Give running work the grace, minus what handing back takes, then hand back. Whether every slot came back."""
         self.stopping.set()
         self.desk.closed.set()
-        margin = min(5.0, self.settings.shutdown_grace_seconds / 3)
+        margin = grace_margin(self.settings)
         if not self.slots.wait_until_idle(self.settings.shutdown_grace_seconds - margin):
             self.heartbeat.stop_all(StopReason.SHUTDOWN)
         all_back = self.slots.wait_until_idle(margin)

@@ -5,8 +5,10 @@ With `tasks.worker`, the only module that imports rq or redis.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from redis import BlockingConnectionPool, Redis
@@ -27,6 +29,7 @@ MESSAGE_VERSION = 1
 DELIVER = "tasks.worker.deliver"
 RESULT_TTL_SECONDS = 3600
 FAILURE_TTL_SECONDS = 7 * 24 * 3600
+WORKER_CONNECTIONS = 5
 
 QueueUnreachable = RedisError
 """What every method here raises when Redis does not answer."""
@@ -62,6 +65,28 @@ def connect(settings: Settings, *, connections: int, answer_within_seconds: floa
 def message_id(job_id: uuid.UUID, number: int) -> str:
     """RQ's id of a delivery. Each number is used once: RQ refuses an id for as long as it remembers it."""
     return f"{job_id.hex}-{number}"
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What a Redis server says about itself. None: it does not say, or there is no limit.
+
+    `snapshots` is its rule for saving, empty for never. `ahead_seconds` is its clock against ours, right to within
+    `unsure_seconds`.
+    """
+
+    version: str
+    policy: str
+    is_replica: bool
+    append_only: bool
+    snapshots: str | None
+    writing_failed: bool
+    used_bytes: int
+    limit_bytes: int | None
+    clients: int
+    most_clients: int | None
+    ahead_seconds: float
+    unsure_seconds: float
 
 
 class DeliveryQueue:
@@ -128,14 +153,36 @@ class DeliveryQueue:
         """Raises QueueUnreachable when Redis does not answer."""
         self.connection.ping()
 
-    def server(self) -> tuple[str, str]:
-        """The server's version, and what it does when its memory is full ("unknown" where it will not say)."""
-        version = str(self.connection.info("server")["redis_version"])
+    def server(self) -> ServerFacts:
+        """What the server says about itself. Raises QueueUnreachable."""
+        asked_at = time.time()
+        seconds, microseconds = self.connection.time()
+        answered_at = time.time()
+        info = self.connection.info()
+        writes = (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status"))
+        largest = info.get("maxclients") or self._config("maxclients")
+        return ServerFacts(
+            version=str(info["redis_version"]),
+            policy=str(info.get("maxmemory_policy") or self._config("maxmemory-policy") or "unknown"),
+            is_replica=info.get("role") == "slave",
+            append_only=bool(info.get("aof_enabled")),
+            snapshots=self._config("save"),
+            writing_failed="err" in writes,
+            used_bytes=int(info.get("used_memory", 0)),
+            limit_bytes=int(info.get("maxmemory", 0)) or None,
+            clients=int(info.get("connected_clients", 0)),
+            most_clients=int(largest) if largest else None,
+            ahead_seconds=seconds + microseconds / 1e6 - (asked_at + answered_at) / 2,
+            unsure_seconds=(answered_at - asked_at) / 2,
+        )
+
+    def _config(self, name: str) -> str | None:
+        """A setting of the server; None where hosts forbid to ask."""
         try:
-            policy = self.connection.config_get("maxmemory-policy").get("maxmemory-policy", "unknown")
-        except ResponseError:  # hosts forbid CONFIG
-            policy = self.connection.info("memory").get("maxmemory_policy", "unknown")
-        return version, str(policy)
+            value = self.connection.config_get(name).get(name)
+        except ResponseError:
+            return None
+        return None if value is None else str(value)
 
     def depth(self) -> int:
         """How many messages wait for a slot."""

@@ -9,22 +9,24 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
-from tasks.ledger import findings, outbox, transitions
+from tasks.ledger import findings, outbox, retention, transitions
 from tasks.settings import Settings
 
 log = structlog.get_logger()
 
 BATCH = 200
+CLOSED_AT_ONCE = 20  # not urgent, and expired leases are not to wait for it
 
 
 class Reconciler:
-    """The sweep over expired leases, passed deadlines, and waiting jobs that are owed nothing."""
+    """The sweep over expired leases, passed deadlines, waiting jobs owed nothing, and content past its time."""
 
     def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
         self._transaction = transaction
@@ -32,19 +34,24 @@ class Reconciler:
         self._wake_dispatcher = wake_dispatcher
 
     def step(self) -> int:
-        """One sweep. How many jobs were moved."""
+        """One sweep. How many jobs were moved or closed."""
         moved = self._each("expired", findings.expired_claims, self._expire)
         moved += self._each("past_deadline", findings.waiting_past_deadline, self._end_at_deadline)
         moved += self._each("owed_nothing", findings.unowed_waiting, self._owe)
         if moved:
             self._wake_dispatcher()
-        return moved
+        past_retention = partial(retention.past_retention, days=self._settings.retention_days)
+        return moved + self._each("content_deleted", past_retention, self._delete_content, limit=CLOSED_AT_ONCE)
 
     def _each(
-        self, what: str, find: Callable[..., list[uuid.UUID]], settle: Callable[[Session, uuid.UUID], object]
+        self,
+        what: str,
+        find: Callable[..., list[uuid.UUID]],
+        settle: Callable[[Session, uuid.UUID], object],
+        limit: int = BATCH,
     ) -> int:
         with self._transaction() as session:
-            found = find(session, queue=self._settings.queue_name, limit=BATCH)
+            found = find(session, queue=self._settings.queue_name, limit=limit)
         moved = 0
         for job_id in found:
             with self._transaction() as session:
@@ -62,6 +69,10 @@ class Reconciler:
 
     def _owe(self, session: Session, job_id: uuid.UUID) -> object:
         return outbox.owe_waiting(session, job_id)
+
+    def _delete_content(self, session: Session, job_id: uuid.UUID) -> object:
+        deleted = retention.delete_content(session, job_id, days=self._settings.retention_days)
+        return "closed" if deleted else None
 
     def run(self, stopping: threading.Event) -> None:
         """Sweep until told to stop."""

@@ -6,7 +6,7 @@ That the limits on an attempt nest is checked in `tasks.budgets`.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError
@@ -21,6 +21,9 @@ POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 SAMPLE_SECRETS = frozenset({"change-me", "changeme", "secret", "dev", "your-secret-key", "replace-me"})
 MINIMUM_SECRET_LENGTH = 16
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SettingsWrong(Exception):
@@ -43,42 +46,78 @@ class Settings(BaseSettings):
     waybill_demo: bool = Field(False, description="Set by `make demo` only: plain http, a known secret.")
 
     ai_provider: Literal["openai", "local"] = Field("openai", description="`local` makes an extract without any AI.")
-    openai_api_key: SecretStr | None = None
+    openai_api_key: SecretStr | None = Field(None, description="Required unless AI_PROVIDER is local.")
     openai_base_url: str | None = Field(None, description="Another server that speaks the same language.")
-    openai_api: Literal["responses", "chat"] = "responses"
-    openai_background: bool = Field(False, description="Hand requests over and ask afterwards.")
+    openai_api: Literal["responses", "chat"] = Field(
+        "responses", description="`chat` for servers without the Responses API."
+    )
+    openai_background: bool = Field(
+        False, description="Hand requests over and ask afterwards, so that a killed worker loses none."
+    )
     openai_store_after: bool = Field(True, description="Whether the provider may keep a response that is saved here.")
-    ai_model: str = "gpt-5-mini"
+    ai_model: str = Field("gpt-5-mini", description="The model that is asked.")
 
     model_prices: str = Field("", description="model=input/output,… in currency units for a million tokens.")
     show_cost_to_owner: bool = Field(False, description="Show tokens and cost of a job to whom it belongs.")
 
-    connect_timeout_seconds: float = Field(5, gt=0, allow_inf_nan=False)
-    provider_call_seconds: float = Field(60, gt=0, allow_inf_nan=False)
-    attempt_seconds: float = Field(90, gt=0, allow_inf_nan=False)
-    reservation_seconds: float = Field(120, gt=0, allow_inf_nan=False)
-    runtime_allowance_seconds: float = Field(150, gt=0, allow_inf_nan=False)
-    job_deadline_seconds: float = Field(600, gt=0, allow_inf_nan=False)
-    lease_seconds: float = Field(15, gt=0, allow_inf_nan=False)
-    max_attempts: int = Field(3, ge=1)
-    max_interruptions: int = Field(5, ge=0)
-    shutdown_grace_seconds: float = Field(25, gt=0, allow_inf_nan=False)
+    connect_timeout_seconds: Seconds = Field(5, description="Connecting to the AI service.")
+    provider_call_seconds: float = Field(
+        60, gt=0, allow_inf_nan=False, description="One request to the AI service, by the wall clock."
+    )
+    attempt_seconds: float = Field(
+        90, gt=0, allow_inf_nan=False, description="One attempt at a job, with all its requests."
+    )
+    reservation_seconds: float = Field(
+        120,
+        gt=0,
+        allow_inf_nan=False,
+        description="The hard end of a claim, renewed or not. Then another worker takes the job.",
+    )
+    runtime_allowance_seconds: float = Field(
+        150, gt=0, allow_inf_nan=False, description="What the host must at least let a process run."
+    )
+    job_deadline_seconds: float = Field(
+        600, gt=0, allow_inf_nan=False, description="A whole job, with waiting and all attempts."
+    )
+    lease_seconds: float = Field(
+        15, gt=0, allow_inf_nan=False, description="How long a worker may be silent before its jobs are taken back."
+    )
+    max_attempts: int = Field(3, ge=1, description="Attempts that count; an interruption does not.")
+    max_interruptions: int = Field(5, ge=0, description="A job that was interrupted more often ends.")
+    shutdown_grace_seconds: float = Field(
+        25, gt=0, allow_inf_nan=False, description="How long the host waits between SIGTERM and SIGKILL."
+    )
 
-    queue_name: str = Field("waybill", pattern=r"^[A-Za-z0-9_-]{1,40}$")
-    worker_slots: int = Field(16, ge=1, le=400)
+    queue_name: str = Field(
+        "waybill",
+        pattern=r"^[A-Za-z0-9_-]{1,40}$",
+        description="The queue in Redis. Sites that share a Redis need different ones.",
+    )
+    worker_slots: int = Field(16, ge=1, le=400, description="Jobs a worker works on at once; a slot costs little.")
     worker_max_jobs: int | None = Field(None, ge=1, description="Recycle the worker after so many deliveries.")
-    provider_concurrency: int = Field(16, ge=1, le=400)
+    provider_concurrency: int = Field(16, ge=1, le=400, description="Requests in the air at once, over all workers.")
     database_pool_size: int = Field(4, ge=1, description="Connections to PostgreSQL a process may hold.")
-    sweep_seconds: float = Field(2, gt=0, allow_inf_nan=False, description="How often the reconciler looks.")
+    sweep_seconds: Seconds = Field(2, description="How often the reconciler looks.")
 
-    max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024)
+    database_pooler: Literal["none", "transaction"] = Field(
+        "none", description="`transaction` where a pooler such as PgBouncer in transaction mode is meant to be there."
+    )
+    web_concurrency: int = Field(1, ge=1, description="Web processes. Hosts set it; preflight counts with it.")
+
+    max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024, description="The largest file that is accepted.")
     call_chars: int = Field(24_000, ge=200, description="Characters of a document that one request may hold.")
     parts_at_once: int = Field(
         4, ge=1, le=16, description="Parts of one document that are summarised at the same time."
     )
-    max_document_chars: int = Field(200_000, ge=1000)
-    registration: Literal["open", "invite", "closed"] = "open"
-    retention_days: int = Field(30, ge=1)
+    max_document_chars: int = Field(200_000, ge=1000, description="The longest text that is accepted, in characters.")
+    registration: Literal["open", "invite", "closed"] = Field(
+        "open", description="Who may make an account: anybody, or nobody but through an operator."
+    )
+    retention_days: int = Field(
+        30,
+        ge=1,
+        description="Days after the end of the work until documents and results are deleted.",
+    )
     proxy_hops: int = Field(1, ge=0, description="Trusted proxies in front of the web process.")
 
     rq_dashboard_enabled: bool = Field(False, description="Show rq-dashboard at /ops/rq/, to operators, read only.")

@@ -7,6 +7,7 @@ With `tasks.queue`, the only module that imports rq or redis.
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from tasks.slots import Slots
 log = structlog.get_logger()
 
 CLAIM_WITHIN_SECONDS = 5.0  # a database that is away for longer gets the delivery again later
+OUR_ID = re.compile(r"[0-9a-f]{32}-\d{1,9}\Z")
 DEQUEUE_SECONDS = 1  # how long one look into the queue waits, and so how fast a stop is noticed
 
 
@@ -92,8 +94,10 @@ def open_desk(desk: Desk | None) -> None:
 def deliver(v: object = None, job: object = None, delivery: object = None, **newer: object) -> str:
     """What every message in the queue names. Never raises: what went wrong stands in the ledger, not in Redis."""
     if v != MESSAGE_VERSION or newer:
-        log.warning("delivery.of_another_version", version=str(v)[:20])
-        return "left for other code"  # the delivery stays owed
+        # Parked: RQ keeps the message for an hour to be looked at, and the delivery stays owed, to be sent again in the
+        # version of whoever dispatches it then.
+        log.warning("delivery.of_another_version", version=str(v)[:20], fields=len(newer), job=str(job)[:32])
+        return "left for other code"
     try:
         job_id = uuid.UUID(str(job))
     except ValueError:
@@ -194,7 +198,8 @@ class SlotWorker(SimpleWorker):
 
     def _throw_away(self, job: Job, queue: Queue) -> None:
         """RQ would call whatever function a message names; somebody who can write to Redis must not choose it."""
-        log.warning("message.not_ours")
+        ours = OUR_ID.match(job.id)  # a newer release may name another function; the delivery stays owed
+        log.warning("message.not_ours", message=job.id if ours else "of a stranger")
         self.connection.lrem(queue.intermediate_queue_key, 1, job.id)
         job.delete()
 

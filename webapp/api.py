@@ -188,10 +188,12 @@ def delete(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.get("/jobs/<uuid:job_id>/result")
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """What was made of the document. 409 while there is none, with the job's state."""
+    """What was made of the document. 409 while there is none, with the job's state; 410 once it has been deleted."""
     job = _job(job_id)
     with transaction() as session:
         saved = queries.result_of(session, job_id, g.account_id)
+    if saved is None and job.content_deleted_at is not None and job.state is State.SUCCEEDED:
+        raise Problem(problem(410, *PAGES[410], state=job.state, deleted_at=instant(job.content_deleted_at)))
     if saved is None:
         detail = "There will be none." if job.finished else "It is not ready yet."
         raise Problem(problem(409, "There is no result", detail, state=job.state))
@@ -253,7 +255,8 @@ def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) ->
     failure = wording.failure_of(failing, job.error_code)
     if job.state is State.FAILED:
         failure = wording.ending_of(failing, job.error_code, job.filename)
-    error = {"category": failing, "code": job.error_code, "message": f"{failure.what} {failure.so}".strip()}
+    so = failure.so if job.content_deleted_at is None else wording.HAND_IN_AGAIN
+    error = {"category": failing, "code": job.error_code, "message": f"{failure.what} {so}".strip()}
     return {
         "id": str(job.id),
         "reference": reference_of(job.id),
@@ -272,9 +275,14 @@ def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) ->
         "usage": None if usage is None else usage_json(usage),
         "created_at": instant(job.created_at),
         "finished_at": instant(job.finished_at),
+        "content_deleted_at": instant(job.content_deleted_at),
         "url": url_for("api.show", job_id=job.id),
-        "result_url": url_for("api.result", job_id=job.id) if job.state is State.SUCCEEDED else None,
+        "result_url": url_for("api.result", job_id=job.id) if _has_result(job) else None,
     }
+
+
+def _has_result(job: JobView) -> bool:
+    return job.state is State.SUCCEEDED and job.content_deleted_at is None
 
 
 def instant(at: datetime | None) -> str | None:

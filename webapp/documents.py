@@ -13,7 +13,7 @@ from flask_login import login_required
 from tasks.ledger import forgetting, queries
 from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView
-from tasks.ledger.states import HELD, State
+from tasks.ledger.states import HELD
 from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
 from webapp.accounts import viewer
@@ -33,7 +33,7 @@ WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 @documents.get("/jobs/<uuid:job_id>/result.md")
 @login_required  # type: ignore[untyped-decorator]
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The result as Markdown; 404 until there is one."""
+    """The result as Markdown; 404 until there is one, 410 once it has been deleted."""
     job, saved = _saved(job_id)
     return attachment(
         saved.text.encode(), f"{title_of(job.workflow)} of {job.title}.md", "text/markdown; charset=utf-8"
@@ -72,24 +72,26 @@ def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
-    """This person's job and its result; 404 where either is missing."""
+    """This person's job and its result; 404 where either is missing, 410 where the result was deleted."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
         saved = queries.result_of(database, job_id, viewer().id)
     if job is None or saved is None:
-        abort(404)
+        abort(410 if job is not None and job.content_deleted_at else 404)
     return job, saved
 
 
 @documents.get("/jobs/<uuid:job_id>/original")
 @login_required  # type: ignore[untyped-decorator]
 def original(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The document, byte for byte; 404 once it has been deleted. A browser saves it and never opens it as a page."""
+    """The document, byte for byte; 410 once it has been deleted. A browser saves it and never opens it as a page."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
         document = queries.original_of(database, job_id, viewer().id)
-    if job is None or document is None or document.content is None:
+    if job is None or document is None:
         abort(404)
+    if document.content is None:
+        abort(410)
     return attachment(document.content, document.filename or f"{job.title}.txt", "application/octet-stream")
 
 
@@ -99,14 +101,15 @@ def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """What would be deleted, before anything is."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
-        about = {} if job is None else queries.jobs_about(database, job.document_id, viewer().id)
+        about = {} if job is None else forgetting.jobs_about(database, job.document_id, viewer().id)
+        saved = 0 if job is None else forgetting.results_about(database, job.document_id, viewer().id)
     if job is None:
         abort(404)
     return render_template(
         "delete.html",
         job=job,
         jobs=sum(about.values()),
-        saved=about.get(State.SUCCEEDED, 0),
+        saved=saved,
         worked_on=any(state in HELD for state in about),
     )
 

@@ -18,6 +18,7 @@ from tasks.database import is_out_of_reach
 from tasks.logs import told
 from webapp.hx import is_htmx
 from webapp.security import is_api
+from webapp.wording import HAND_IN_AGAIN
 
 log = structlog.get_logger()
 
@@ -31,6 +32,10 @@ PAGES: dict[int, tuple[str, str]] = {
         "The address may be mistyped, the page may be gone, or it belongs to another account.",
     ),
     405: ("This cannot be done here", "Go back and use the buttons of the page."),
+    410: (
+        "This has been deleted",
+        f"It was kept for as long as this site keeps documents. {HAND_IN_AGAIN}",
+    ),
     413: ("That was too large", "Hand in something smaller."),
     415: ("This kind of data is not taken", "Use the forms of the pages, or JSON for the API."),
     422: ("Something is missing or wrong", "Go back and check what was entered."),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from pathlib import Path
 
-from alembic.script import ScriptDirectory
 from flask import Blueprint, Response, json
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.ledger import gates, queries
+from tasks.ledger import gates, queries, schema
 from tasks.queue import QueueUnreachable
 from webapp.extensions import limiter
 from webapp.parts import parts
@@ -21,8 +18,6 @@ from webapp.transactions import transaction
 
 health = Blueprint("health", __name__)
 limiter.exempt(health)
-
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 @health.get("/healthz")
@@ -42,7 +37,7 @@ def readyz() -> ResponseReturnValue:
 def _missing_in_database() -> list[str]:
     settings = parts().settings
     checks: dict[str, Callable[[Session], bool]] = {
-        "migrations": lambda session: queries.schema_version(session) == newest_migration(),
+        "migrations": lambda session: not schema.is_behind(queries.schema_version(session)),
         # While an operator has paused the work, its workers may be away; people can hand in all the same.
         "worker": lambda session: gates.of(session, settings.queue_name).shut or not no_worker_seen(session),
         "orphans": lambda session: (
@@ -68,9 +63,3 @@ def _missing_in_redis() -> list[str]:
     except QueueUnreachable:
         return ["redis"]
     return []
-
-
-@functools.cache
-def newest_migration() -> str | None:
-    """The migration this code was written for."""
-    return ScriptDirectory(str(MIGRATIONS)).get_current_head()

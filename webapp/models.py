@@ -9,7 +9,7 @@ from enum import StrEnum
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tasks.ledger import decision_models  # noqa: F401  (its tables belong to the metadata too)
+from tasks.ledger import decision_models, grace  # noqa: F401  (their tables belong to the metadata too)
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
 
 

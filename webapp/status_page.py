@@ -94,6 +94,11 @@ class StatusPage:
         return wording.PAUSED_JOB
 
     @property
+    def hand_in_again(self) -> str:
+        """What can be done once everything was deleted."""
+        return wording.HAND_IN_AGAIN
+
+    @property
     def words(self) -> WorkWords:
         """What the page says of this sort of work."""
         return words_of(self.job.workflow)

@@ -88,7 +88,7 @@ def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str
     try:
         with transaction() as session:
             job = queries.job_of(session, job_id, account_id)
-            if job is None or not job.original_kept:
+            if job is None or not job.original_kept or job.content_deleted_at is not None:
                 return None
             if not is_still_offered(job):
                 raise NotAccepted("no_longer_offered", wording.NO_LONGER_OFFERED, field="workflow", status=409)
@@ -143,12 +143,12 @@ def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
 def can_try_again(job: queries.JobView) -> bool:
     """Whether the owner may put this job back: it failed, of a cause that may have passed, and the document is kept."""
     passed = job.state is State.FAILED and wording.is_passing(job.error_category)
-    return passed and job.original_kept and is_still_offered(job)
+    return passed and can_wish_again(job)
 
 
 def can_wish_again(job: queries.JobView) -> bool:
-    """Whether the same may be wished anew about this job's document."""
-    return job.original_kept and is_still_offered(job)
+    """Whether the same may be wished anew about this job's document: nothing of the two has been deleted."""
+    return job.original_kept and job.content_deleted_at is None and is_still_offered(job)
 
 
 def _send(recorded: Recorded) -> Recorded:

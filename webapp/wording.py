@@ -43,6 +43,7 @@ PAUSED_JOB = f"{PAUSED} Your document is kept and goes on when work is resumed."
 PAUSED_SITE = f"{PAUSED} What you hand in is kept and goes on when work is resumed."
 ACCOUNT_DELETED = "Your account and everything in it have been deleted. You are signed out."
 PASSWORD_WRONG = "This is not the password of your account. Nothing was deleted."
+HAND_IN_AGAIN = "To have it made again, hand the document in again."
 DOCUMENT_DELETED = "The document has been deleted, with everything that was made of it."
 NOT_CONFIRMED = "Tick the box to confirm. Nothing was deleted."
 KEY_REUSED = (
@@ -208,8 +209,8 @@ def is_passing(category: str | None) -> bool:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: 1 job, 2 jobs, 2 saved summaries."""
-    many = f"{thing.removesuffix('y')}ies" if thing.endswith("y") else f"{thing}s"
+    """A number of things: 1 job, 2 jobs, 2 days, 2 saved summaries."""
+    many = f"{thing.removesuffix('y')}ies" if thing.endswith("y") and thing[-2:-1] not in "aeiou" else f"{thing}s"
     return f"{number:,} {thing if number == 1 else many}"
 
 

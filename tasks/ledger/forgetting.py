@@ -8,11 +8,32 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import responses
-from tasks.ledger.models import Document, Job, Submission
+from tasks.ledger.models import Document, Job, Result, Submission
+from tasks.ledger.states import State
+
+
+def jobs_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> dict[State, int]:
+    """How many jobs of the account there are about its document, by state; states without one are left out."""
+    rows = session.execute(
+        select(Job.state, func.count())
+        .where(Job.document_id == document_id, Job.account_id == account_id)
+        .group_by(Job.state)
+    ).all()
+    return {State(state): count for state, count in rows}
+
+
+def results_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int:
+    """How many results there are of the account's document; those that retention deleted are none."""
+    return session.execute(
+        select(func.count())
+        .select_from(Result)
+        .join(Job, Job.id == Result.job_id)
+        .where(Job.document_id == document_id, Job.account_id == account_id)
+    ).scalar_one()
 
 
 def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int | None:
@@ -30,6 +51,10 @@ def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.U
 
 def forget_account(session: Session, account_id: uuid.UUID) -> int:
     """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
+    # Documents before jobs, as everybody locks them who needs both.
+    session.execute(
+        select(Document.id).where(Document.account_id == account_id).order_by(Document.id).with_for_update()
+    )
     jobs = _forget_jobs(session, Job.account_id == account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))

@@ -61,7 +61,7 @@ def one_of(column: str, words: Iterable[StrEnum]) -> str:
 class Document(Base):
     """What was handed in, as it was handed in. One row per account and content.
 
-    `content` is None once retention or the owner has deleted it; the row stays, so that history can be read.
+    `content` is None once retention has deleted it; the row stays, so that history can be read.
     """
 
     __tablename__ = "documents"
@@ -133,6 +133,12 @@ class Job(Base):
         Index("finished_jobs_by_end", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
         Index("held_jobs_by_lease", "lease_expires_at", postgresql_where=text("lease_expires_at IS NOT NULL")),
         Index("unfinished_jobs_by_deadline", "deadline_at", postgresql_where=text("finished_at IS NULL")),
+        Index("jobs_about_a_document", "document_id"),
+        Index(
+            "finished_jobs_with_content",
+            "finished_at",
+            postgresql_where=text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
+        ),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -171,10 +177,14 @@ class Job(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    content_deleted_at: Mapped[datetime | None]  # by retention; from then on the job is closed history
 
 
 class Submission(Base):
-    """One client's key for one submit, and the job it led to: a resent request finds its first answer."""
+    """One client's key for one submit, and the job it led to: a resent request finds its first answer.
+
+    Deleted with the content of the job, so that the key is known for as long as there is something to answer with.
+    """
 
     __tablename__ = "submissions"
 
@@ -284,7 +294,8 @@ class ProviderCall(Base):
 
 
 class LeftResponse(Base):
-    """A response that was left with the provider when its job was deleted here: to be cancelled and deleted there too.
+    """A response that was left with the provider when its job, or the content of it, was deleted here: to be cancelled
+    and deleted there too.
 
     Holds nothing of the job or its owner.
     """
@@ -297,7 +308,7 @@ class LeftResponse(Base):
 
 
 class Result(Base):
-    """The saved outcome of a job. The primary key is the promise: at most one."""
+    """The saved outcome of a job. The primary key is the promise: at most one. Deleted when retention says so."""
 
     __tablename__ = "results"
 

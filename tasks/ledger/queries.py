@@ -56,6 +56,7 @@ class JobView:
     started_at: datetime | None
     claimed_at: datetime | None
     finished_at: datetime | None
+    content_deleted_at: datetime | None
     now: datetime
     document_id: uuid.UUID
     filename: str | None
@@ -76,6 +77,13 @@ class JobView:
     def finished(self) -> bool:
         """Whether nothing will change any more, unless somebody replays it."""
         return self.state in TERMINAL
+
+    @property
+    def days_kept(self) -> int:
+        """For how many whole days after its end the content was kept; 0 while it is."""
+        if self.content_deleted_at is None or self.finished_at is None:
+            return 0
+        return (self.content_deleted_at - self.finished_at).days
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,7 @@ def _view(row: Row[Any]) -> JobView:
         started_at=job.started_at,
         claimed_at=job.claimed_at,
         finished_at=job.finished_at,
+        content_deleted_at=job.content_deleted_at,
         now=row.now,
         document_id=job.document_id,
         filename=row.filename,
@@ -190,16 +199,6 @@ def lane_waits_of(session: Session, job_ids: Collection[uuid.UUID]) -> dict[uuid
         for job_id, category, code, stopped, until in rows
         if category is not None
     }
-
-
-def jobs_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> dict[State, int]:
-    """How many jobs of the account there are about its document, by state; states without one are left out."""
-    rows = session.execute(
-        select(Job.state, func.count())
-        .where(Job.document_id == document_id, Job.account_id == account_id)
-        .group_by(Job.state)
-    ).all()
-    return {State(state): count for state, count in rows}
 
 
 def jobs_of(

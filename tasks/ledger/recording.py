@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import func, select
@@ -73,22 +73,22 @@ def record(session: Session, intent: Intent, document: NewDocument, terms: Terms
 
 
 def record_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> Recorded:
-    """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused."""
-    fingerprint = session.execute(select(Document.fingerprint).where(Document.id == document_id)).scalar_one()
-    operation_key = operation_key_of(
-        intent.account_id,
-        fingerprint,
-        intent.workflow,
-        intent.workflow_version,
-        intent.options,
-        intent.fresh_run_key,
-    )
+    """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused, and NoResultFound when the
+    document or its content has been deleted.
+    """
+    # The lock keeps retention from deleting the content before the new job is there to be seen.
+    fingerprint = session.execute(
+        select(Document.fingerprint)
+        .where(Document.id == document_id, Document.content.is_not(None))
+        .with_for_update(read=True, key_share=True)
+    ).scalar_one()
+    operation_key = _operation_key(intent, fingerprint)
     known = _answered_before(session, intent, operation_key)
     if known is not None:
         return known
     try:
         with session.begin_nested():
-            recorded = _find_or_create(session, intent, document_id, operation_key, terms)
+            recorded = _find_or_create(session, intent, document_id, fingerprint, terms)
             _remember_key(session, intent, operation_key, recorded.job_id)
             return recorded
     except _KeyTaken:
@@ -131,10 +131,22 @@ def _answered_before(session: Session, intent: Intent, operation_key: str) -> Re
     return Recorded(row.job_id, created=False)
 
 
+def _operation_key(intent: Intent, fingerprint: str) -> str:
+    return operation_key_of(
+        intent.account_id,
+        fingerprint,
+        intent.workflow,
+        intent.workflow_version,
+        intent.options,
+        intent.fresh_run_key,
+    )
+
+
 def _find_or_create(
-    session: Session, intent: Intent, document_id: uuid.UUID, operation_key: str, terms: Terms
+    session: Session, intent: Intent, document_id: uuid.UUID, fingerprint: str, terms: Terms
 ) -> Recorded:
     while True:
+        operation_key = _operation_key(intent, fingerprint)
         job_id = session.execute(
             upsert(Job)
             .values(
@@ -159,11 +171,17 @@ def _find_or_create(
             note(session, job_id, Event.RECORD, State.QUEUED, 0)
             return Recorded(job_id, created=True)
         existing = session.execute(
-            select(Job.id).where(Job.operation_key == operation_key, Job.state != State.CANCELLED)
-        ).scalar_one_or_none()
+            select(Job.id, Job.content_deleted_at).where(
+                Job.operation_key == operation_key, Job.state != State.CANCELLED
+            )
+        ).one_or_none()
+        if existing is not None and existing.content_deleted_at is None:
+            return Recorded(existing.id, created=False)
         if existing is not None:
-            return Recorded(existing, created=False)
-        # The job that was in the way was cancelled between the two statements: the wish may be recorded now.
+            # It has nothing to show any more. What is asked for is made anew: once, since each closed job has one key
+            # for what follows it, whoever asks and however often.
+            intent = replace(intent, fresh_run_key=f"after {existing.id.hex}")
+        # Otherwise it was cancelled between the two statements: the wish may be recorded now.
 
 
 def _remember_key(session: Session, intent: Intent, operation_key: str, job_id: uuid.UUID) -> None:

@@ -110,6 +110,17 @@ def leave_behind(session: Session, jobs: Sequence[uuid.UUID]) -> None:
         session.execute(insert(LeftResponse).on_conflict_do_nothing(), left)
 
 
+def have_deleted(session: Session, job_id: uuid.UUID) -> None:
+    """This finished job's content is deleted here, so it is to be deleted at the provider too. The calls stay."""
+    kept = select(ProviderCall.response_id, ProviderCall.lane).where(
+        ProviderCall.job_id == job_id,
+        ProviderCall.background,
+        ProviderCall.response_id.is_not(None),
+        ProviderCall.response_deleted_at.is_(None),
+    )
+    session.execute(insert(LeftResponse).from_select(["response_id", "lane"], kept).on_conflict_do_nothing())
+
+
 def left_behind(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
     """Those whose job was deleted."""
     rows = session.execute(

@@ -321,11 +321,14 @@ def replay(
     replay_id: uuid.UUID | None = None,
     account_id: uuid.UUID | None = None,
 ) -> State | None:
-    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made. None if not failed.
+    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made.
 
-    `account_id` restricts it to its owner; None is an operator's. Who (`by`) and why go into the history.
+    None if it has not failed, or retention has deleted what it would work on. `account_id` restricts it to its owner;
+    None is an operator's. Who (`by`) and why go into the history.
     """
-    guards = [] if account_id is None else [Job.account_id == account_id]
+    guards: list[ColumnElement[bool]] = [Job.content_deleted_at.is_(None)]
+    if account_id is not None:
+        guards.append(Job.account_id == account_id)
     row = move(
         session,
         Event.REPLAY,

@@ -8,6 +8,7 @@ from alembic.script import ScriptDirectory
 
 from tasks.database import Database
 from tasks.ledger import queries
+from tasks.ledger.schema import MIGRATIONS
 from tests.support import house
 from webapp.models import Base
 
@@ -21,6 +22,11 @@ def test_models_and_migrations_agree(database: Database) -> None:
 def test_checks_and_indexes_agree_to_the_word(database: Database, spare_database: Database) -> None:
     with database.transaction() as migrated, spare_database.transaction() as described:
         assert house.constraints(migrated) == house.constraints(described)
+
+
+def test_the_ledger_knows_the_migrations_in_their_order() -> None:
+    scripts = ScriptDirectory(house.ROOT / "webapp" / "migrations")
+    assert tuple(script.revision for script in scripts.walk_revisions())[::-1] == MIGRATIONS
 
 
 def test_there_is_one_newest_migration_and_the_database_is_at_it(database: Database) -> None:

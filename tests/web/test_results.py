@@ -142,11 +142,11 @@ def test_the_original_comes_back_byte_for_byte_and_never_as_a_page(ada: Person, 
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_deleted_original_is_not_found(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_deleted_original_is_said_to_be_gone(ada: Person, bench: Bench, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
         session.execute(update(Document).values(content=None))
-    assert ada.get(f"/jobs/{job_id}/original").status_code == 404
+    assert ada.get(f"/jobs/{job_id}/original").status_code == 410
 
 
 def speaks_of_a_summary(page: str) -> bool:

@@ -1,0 +1,105 @@
+"""Questions to the database: whether it answers, what it allows, what stands between, and what its rows say."""
+
+from __future__ import annotations
+
+import time
+
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from tasks.database import Database
+from tasks.ledger import lanes, queries, schema
+from tasks.preflight import host
+from tasks.preflight.finding import Finding, Level, clock, fits, judge
+from tasks.preflight.pooler import is_behind_transaction_pooler
+from tasks.settings import Settings
+
+UPGRADE = "Run: flask --app wsgi db upgrade"
+LIMITS = text("""
+    SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+           (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),
+           (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
+           (SELECT count(*) FROM pg_stat_activity
+             WHERE backend_type = 'client backend' AND application_name NOT LIKE 'waybill%'),
+           (SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name NOT LIKE 'waybill%')
+""")
+
+
+def findings(settings: Settings) -> list[Finding]:
+    """One finding a question; only the first where the database does not answer."""
+    database = Database(settings, "waybill-preflight")
+    try:
+        with database.transaction() as session:
+            version = queries.schema_version(session)
+            found = [Finding(Level.OK, "database", "answers"), _schema(version), _clock(session)]
+            if not schema.is_behind(version):
+                workers = queries.live_workers(
+                    session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
+                )
+                found += [_connections(session, settings, workers), *_rows(session, settings, workers)]
+        return [*found, _pooler(settings)]
+    except SQLAlchemyError as error:
+        return [Finding(Level.FAIL, "database", f"no answer ({type(error).__name__})", "Check DATABASE_URL")]
+    finally:
+        database.close()
+
+
+def _schema(version: str | None) -> Finding:
+    newest = schema.MIGRATIONS[-1]
+    if version == newest:
+        return Finding(Level.OK, "schema", f"{version}, the newest that this code knows")
+    if schema.is_behind(version):
+        return Finding(Level.FAIL, "schema", f"{version or 'no tables'}, and this code needs {newest}", UPGRADE)
+    return Finding(
+        Level.WARN, "schema", f"{version}, newer than {newest}", "That is as it should be after a rollback only"
+    )
+
+
+def _clock(session: Session) -> Finding:
+    asked_at = time.time()
+    there = float(session.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+    answered_at = time.time()
+    unsure = (answered_at - asked_at) / 2
+    return clock("clock of the database", there - (asked_at + unsure), unsure)
+
+
+def _connections(session: Session, settings: Settings, workers: int) -> Finding:
+    server, here, role, others, others_here = session.execute(LIMITS).one()
+    own = [limit for limit in (here, role) if limit >= 0]
+    processes = settings.web_concurrency + max(1, workers)
+    most, used = min([(server, others), *((limit, others_here) for limit in own)], key=lambda pair: pair[0] - pair[1])
+    what = f"{processes} processes of {settings.database_pool_size}"
+    needed = processes * settings.database_pool_size
+    return fits("connections to the database", used=used, most=most, needed=needed, what=what)
+
+
+def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
+    orphans = queries.orphans(session, grace_seconds=settings.orphan_grace_seconds)
+    closed = lanes.door(session, settings.lane)
+    lane = "open" if closed is None else str(closed.state)
+    return [
+        Finding(
+            judge(orphans == 0, Level.FAIL), "orphans", str(orphans), "Start a worker; if the number stays, report it"
+        ),
+        Finding(judge(workers > 0, Level.FAIL), "live workers", str(workers), "Start one: python -m tasks worker"),
+        Finding(
+            judge(lane != "stopped", Level.FAIL),
+            f"lane {settings.lane}",
+            lane,
+            "When the cause is gone: python -m tasks ops resume",
+        ),
+        host.grace(session, settings),
+    ]
+
+
+def _pooler(settings: Settings) -> Finding:
+    found, told = is_behind_transaction_pooler(settings), settings.database_pooler == "transaction"
+    measured = "a setting of a session was lost between two transactions" if found else "sessions are kept"
+    return Finding(
+        judge(told or not found, Level.WARN),
+        "transaction pooler",
+        f"{measured}{'; DATABASE_POOLER says so too' if found and told else ''}",
+        "It works. If it is meant, set DATABASE_POOLER=transaction; let migrations go to the database directly",
+    )

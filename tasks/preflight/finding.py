@@ -1,0 +1,66 @@
+"""One question, what was measured, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """FAIL: a job could be lost or could wait for ever. WARN: work is slower, repeated or dearer. SKIP: not asked."""
+
+    OK = "ok"
+    WARN = "WARN"
+    FAIL = "FAIL"
+    SKIP = "--"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question. `remedy` is shown unless all is well."""
+
+    level: Level
+    question: str
+    measured: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = "" if self.level is Level.OK or not self.remedy else f". {self.remedy}"
+        return f"{self.level:<4}  {self.question}: {self.measured}{remedy}"
+
+
+def judge(well: bool, otherwise: Level) -> Level:
+    """OK where it is well."""
+    return Level.OK if well else otherwise
+
+
+def clock(question: str, ahead_seconds: float, unsure_seconds: float) -> Finding:
+    """Whether a server's clock agrees with ours, as far as that can be told over the way to it."""
+    off = max(0.0, abs(ahead_seconds) - unsure_seconds)
+    side = "ahead of" if ahead_seconds > 0 else "behind"
+    return Finding(
+        judge(off <= CLOCKS_MAY_DIFFER_SECONDS, Level.WARN),
+        question,
+        f"{abs(ahead_seconds):.1f} s {side} this host's, to within {unsure_seconds:.2f} s",
+        "Retries and shown times are off by as much. Have the hosts' clocks set by NTP",
+    )
+
+
+CLOCKS_MAY_DIFFER_SECONDS = 2.0
+
+
+def fits(question: str, *, used: int, most: int | None, needed: int, what: str) -> Finding:
+    """Whether the connections that the site needs are allowed; during a deploy the old and the new run at once.
+
+    `used` counts those of others than this site. `most` None: there is no limit, or it is not told.
+    """
+    if most is None:
+        return Finding(Level.OK, question, f"no limit is told; the site needs up to {needed}, twice that in a deploy")
+    left = most - used
+    level = Level.FAIL if needed > left else judge(2 * needed <= left, Level.WARN)
+    return Finding(
+        level,
+        question,
+        f"{most} allowed, {used} used by others; the site needs up to {needed}, twice that in a deploy ({what})",
+        "Take a larger plan, fewer processes, or a smaller DATABASE_POOL_SIZE",
+    )

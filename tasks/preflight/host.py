@@ -1,0 +1,104 @@
+"""Questions to the host: how much memory it gives, and how long it lets a process live that it told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from tasks.intake import Limits
+from tasks.ledger import grace as probes
+from tasks.preflight.finding import Finding, Level, judge
+from tasks.settings import Settings
+
+MEGABYTE = 2**20
+SILENT_SECONDS = 10.0
+RUN_A_PROBE = "Let python -m tasks preflight --measure-grace run in the place of the worker for one deploy"
+# What a worker loads, without its connections; the proportional share of what it has in memory then.
+WORKER_CHILD = """
+import sys
+import tasks.process
+if sys.argv[1] == "openai":
+    import tasks.provider.openai_background
+for line in open("/proc/self/smaps_rollup"):
+    if line.startswith("Pss:"):
+        print(int(line.split()[1]) * 1024)
+"""
+
+
+def memory(settings: Settings, cgroups: Path) -> Finding:
+    """Whether a worker, and a document that is read beside it, have room in what the plan gives."""
+    given, taken = memory_given(cgroups), memory_of_a_worker(settings.ai_provider)
+    if given is None or taken is None:
+        return Finding(Level.SKIP, "memory", "this system does not tell", "Linux does")
+    reading = Limits.memory_bytes
+    level = Level.FAIL if taken > given else judge(taken + reading <= given, Level.WARN)
+    return Finding(
+        level,
+        "memory",
+        f"{given / MEGABYTE:,.0f} MB given; a worker takes {taken / MEGABYTE:.0f} MB at its start, "
+        f"and up to {reading / MEGABYTE:.0f} MB more while a document is read",
+        "Take a larger plan, or large documents end as unreadable",
+    )
+
+
+def memory_given(cgroups: Path) -> int | None:
+    """The smallest limit that holds for this process: of its control group, or what the machine has. None: not told."""
+    limits = []
+    with contextlib.suppress(ValueError, OSError):
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    own = _own_group()
+    for name in ("memory.max", f"{own}/memory.max", "memory/memory.limit_in_bytes",
+                 f"memory{own}/memory.limit_in_bytes"):  # fmt: skip
+        try:
+            limits.append(int((cgroups / name.lstrip("/")).read_text()))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    return min(limits, default=None)
+
+
+def _own_group() -> str:
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    groups = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
+    return groups.get("memory", groups.get("", "")).rstrip("/")
+
+
+@functools.cache
+def memory_of_a_worker(ai_provider: str) -> int | None:
+    """What a worker has in memory once it has loaded its code, measured in a child process. None: not told."""
+    child = subprocess.run(
+        [sys.executable, "-c", WORKER_CHILD, ai_provider], capture_output=True, text=True, timeout=60, check=False
+    )
+    return int(child.stdout) if child.returncode == 0 and child.stdout.strip() else None
+
+
+def grace(session: Session, settings: Settings) -> Finding:
+    """What the newest measurement says about the host's grace, against the setting."""
+    found, question = probes.newest(session, silent_seconds=SILENT_SECONDS), "grace of the host"
+    if found is None:
+        return Finding(Level.SKIP, question, "not measured", RUN_A_PROBE)
+    if found.still_lives:
+        return Finding(Level.SKIP, question, "being measured", "Stop the process that measures as the host would")
+    day = f"{found.at:%F %H:%M} UTC"
+    if found.signal is None:
+        remedy = "Have the host send SIGTERM and wait, or each deploy interrupts what is being worked on"
+        return Finding(Level.WARN, question, f"none: killed without being told, {day}", remedy)
+    signals = found.signal + (f" and {found.signals - 1} more" if found.signals > 1 else "")
+    least = "at least " if found.ended else ""
+    most = math.floor(max(0.0, found.lived_seconds))
+    return Finding(
+        judge(found.ended or settings.shutdown_grace_seconds <= found.lived_seconds, Level.WARN),
+        question,
+        f"{least}{found.lived_seconds:.1f} s after {signals}, {day}; "
+        f"SHUTDOWN_GRACE_SECONDS is {settings.shutdown_grace_seconds:g}",
+        f"A worker is killed before it has handed back. Set it to {most} at most, or have the host wait longer",
+    )

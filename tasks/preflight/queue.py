@@ -1,0 +1,75 @@
+"""Questions to Redis. It may forget everything, so little here is grave: what matters is that it takes messages."""
+
+from __future__ import annotations
+
+from tasks.preflight.finding import Finding, Level, clock, fits, judge
+from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue, QueueUnreachable, ServerFacts, connect
+from tasks.settings import Settings
+
+OLDEST = (6, 2)
+NEARLY_FULL = 0.8
+WEB_CONNECTIONS = 4  # two of the queue, two of the limiter
+
+
+def findings(settings: Settings) -> list[Finding]:
+    """One finding a question; only the first where Redis does not answer."""
+    connection = connect(settings, connections=1, answer_within_seconds=2)
+    try:
+        facts = DeliveryQueue(settings, connection).server()
+    except QueueUnreachable as error:
+        return [Finding(Level.FAIL, "queue", f"no answer ({type(error).__name__})", "Check REDIS_URL")]
+    finally:
+        connection.connection_pool.disconnect()
+    return [
+        _server(facts),
+        Finding(
+            judge(facts.policy in ("noeviction", "unknown"), Level.WARN),
+            "queue eviction policy",
+            facts.policy,
+            "Set maxmemory-policy noeviction: messages that are dropped are sent again, but late",
+        ),
+        _persistence(facts),
+        _memory(facts),
+        _connections(facts, settings),
+        clock("clock of the queue", facts.ahead_seconds, facts.unsure_seconds),
+    ]
+
+
+def _server(facts: ServerFacts) -> Finding:
+    number = tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit())
+    measured = f"answers, version {facts.version}"
+    if facts.is_replica:
+        return Finding(Level.FAIL, "queue", f"{measured}, a replica", "It takes no messages. Name the primary")
+    return Finding(judge(number >= OLDEST, Level.FAIL), "queue", measured, "Redis 6.2 or newer is needed")
+
+
+def _persistence(facts: ServerFacts) -> Finding:
+    kept = "append only file" if facts.append_only else "snapshots" if facts.snapshots else "none"
+    if facts.snapshots is None and not facts.append_only:
+        kept = "not told"
+    return Finding(
+        judge(not facts.writing_failed, Level.WARN),
+        "queue persistence",
+        f"{kept}, the last one failed" if facts.writing_failed else f"{kept}; what is lost is sent again from the rows",
+        "Redis may refuse messages until it can write again. Check the disk of its host",
+    )
+
+
+def _memory(facts: ServerFacts) -> Finding:
+    used = facts.used_bytes / 2**20
+    if facts.limit_bytes is None:
+        return Finding(Level.OK, "queue memory", f"{used:.1f} MB used, no limit")
+    return Finding(
+        judge(facts.used_bytes < NEARLY_FULL * facts.limit_bytes, Level.WARN),
+        "queue memory",
+        f"{used:.1f} of {facts.limit_bytes / 2**20:.1f} MB used",
+        "A full Redis takes no messages, and jobs wait. See what else is kept in it, or take a larger plan",
+    )
+
+
+def _connections(facts: ServerFacts, settings: Settings) -> Finding:
+    needed = settings.web_concurrency * WEB_CONNECTIONS + WORKER_CONNECTIONS
+    what = f"{settings.web_concurrency} web of {WEB_CONNECTIONS}, 1 worker of {WORKER_CONNECTIONS}"
+    # Whose the others are is not told; ours that run now are among them.
+    return fits("connections to the queue", used=max(0, facts.clients - needed), most=facts.most_clients,
+                needed=needed, what=what)  # fmt: skip

@@ -1,0 +1,45 @@
+"""content that is deleted after a time, and the grace that a host was seen to give"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "retention"
+down_revision = "decisions"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("jobs", sa.Column("content_deleted_at", sa.DateTime(timezone=True), nullable=True))
+    op.create_index("jobs_about_a_document", "jobs", ["document_id"], unique=False)
+    op.create_index(
+        "finished_jobs_with_content",
+        "jobs",
+        ["finished_at"],
+        unique=False,
+        postgresql_where=sa.text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
+    )
+    op.create_table(
+        "grace_probes",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("signal", sa.Text(), nullable=True),
+        sa.Column("signals", sa.Integer(), nullable=False),
+        sa.Column("signalled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_grace_probes")),
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("grace_probes")
+    op.drop_index(
+        "finished_jobs_with_content",
+        table_name="jobs",
+        postgresql_where=sa.text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
+    )
+    op.drop_index("jobs_about_a_document", table_name="jobs")
+    op.drop_column("jobs", "content_deleted_at")
