@@ -37,7 +37,9 @@ def _begin() -> None:
     job_id = (request.view_args or {}).get("job_id")
     if isinstance(job_id, uuid.UUID):
         bind_contextvars(job=job_id.hex)
-    g.span = traces.begin("web.request", method=_method(), route=_route(), request_id=g.request_id)
+    g.span = None
+    if request.endpoint not in UNHEARD:
+        g.span = traces.begin("web.request", method=_method(), route=_route(), request_id=g.request_id)
 
 
 def _id_given() -> str | None:
