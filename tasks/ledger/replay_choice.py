@@ -16,7 +16,7 @@ from tasks.ledger.decision_models import Replay, ReplayItem, ReplayState
 from tasks.ledger.models import Checkpoint, Document, Job
 from tasks.ledger.states import State
 
-MOST_AT_ONCE = 2_000
+MOST_AT_ONCE = 1_000
 
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
 DOCUMENT_DELETED, IN_ANOTHER_REPLAY = "document_deleted", "in_another_replay"
@@ -61,14 +61,17 @@ class Group:
 
 def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
     """What a replay of these would do, job by job, the oldest first. Nothing is changed: this is the dry run."""
-    statement = judged().where(Job.queue == queue)
+    chosen = select(Job.id).where(Job.queue == queue)
     if choice.category is None:
-        statement = statement.where(Job.id.in_(choice.jobs))
+        chosen = chosen.where(Job.id.in_(choice.jobs))
     else:
-        statement = statement.where(Job.state == State.FAILED, Job.error_category == choice.category)
+        chosen = chosen.where(Job.state == State.FAILED, Job.error_category == choice.category)
         if choice.code is not None:
-            statement = statement.where(Job.error_code == choice.code)
-    rows = session.execute(statement.order_by(Job.created_at, Job.id).limit(MOST_AT_ONCE)).all()
+            chosen = chosen.where(Job.error_code == choice.code)
+    # First which, then what of each: only so many are looked at, however many have failed.
+    chosen = chosen.order_by(Job.created_at, Job.id).limit(MOST_AT_ONCE)
+    statement = judged().where(Job.id.in_(chosen.scalar_subquery()))
+    rows = session.execute(statement.order_by(Job.created_at, Job.id)).all()
     return [Judged(row[0], State(row[1]), *row[2:]) for row in rows]
 
 
