@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tasks import budgets
 from tasks.database import Database
 from tasks.ledger import lanes, queries
-from tasks.queue import DeliveryQueue, QueueUnreachable, connect
+from tasks.queue import DeliveryQueue, QueueUnreachable, connect, look_at
 from tasks.settings import Settings
 
 
@@ -85,7 +85,7 @@ def _queue(settings: Settings) -> list[Finding]:
     try:
         version, policy = DeliveryQueue(settings, connection).server()
     except QueueUnreachable as error:
-        return [Finding(False, "queue", f"no answer ({type(error).__name__})", "Check REDIS_URL")]
+        return [Finding(False, "queue", f"no answer ({type(error).__name__})", look_at(error))]
     finally:
         connection.close()
     number = tuple(int(part) for part in version.split(".")[:2])
