@@ -65,9 +65,9 @@ def look_at(error: Exception) -> str:
         return "the plan's limit on connections to Redis is reached. Run fewer processes, or take a larger plan"
     if isinstance(error, AuthenticationError):
         return "REDIS_URL: its user name or password is refused"
-    if "closed by server" in said:
+    if "closed by server" in said or "reset by peer" in said:
         return "REDIS_URL: the server hangs up. Where it speaks TLS, the address starts with rediss://"
-    return "REDIS_URL: no answer. Check the address, and that the server runs"
+    return "REDIS_URL: no answer. Check the address, that the server runs, and whether it speaks TLS (rediss://) or not"
 
 
 def message_id(job_id: uuid.UUID, number: int) -> str:
