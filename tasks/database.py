@@ -17,7 +17,7 @@ from tasks.settings import Settings, SettingsWrong
 
 log = structlog.get_logger()
 T = TypeVar("T")
-UNREACHABLE = "DATABASE_URL: the database does not answer ({error}). Check the address, and that the server runs."
+UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
@@ -83,7 +83,7 @@ class Database:
             with self.engine.connect():
                 return
         except DBAPIError as error:
-            raise SettingsWrong([UNREACHABLE.format(error=type(error.orig).__name__)]) from None
+            raise SettingsWrong([UNREACHABLE.format(setting="DATABASE_URL", error=type(error.orig).__name__)]) from None
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ from tasks.database import Transaction
 from tasks.fault_points import reached
 from tasks.ledger import outbox
 from tasks.ledger.outbox import OwedDelivery
-from tasks.queue import DeliveryQueue, QueueUnreachable, message_id
+from tasks.queue import DeliveryQueue, QueueUnreachable, look_at, message_id
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class Dispatcher:
         try:
             return self.step(job_id) > 0
         except (QueueUnreachable, SQLAlchemyError) as error:
-            log.warning("dispatch.left_to_the_loop", job=job_id.hex, error=type(error).__name__)
+            log.warning("dispatch.left_to_the_loop", job=job_id.hex, **_trouble(error))
             return False
 
     def step(self, job_id: uuid.UUID | None = None) -> int:
@@ -114,6 +114,12 @@ class Dispatcher:
                 else:
                     pause = 0.0
             except (QueueUnreachable, SQLAlchemyError) as error:
-                log.warning("dispatcher.waits", error=type(error).__name__)
+                log.warning("dispatcher.waits", **_trouble(error))
             self._wake.wait(pause)
             self._wake.clear()
+
+
+def _trouble(error: Exception) -> dict[str, str]:
+    """What the log says about it: kinds and settings, never addresses."""
+    where = look_at(error) if isinstance(error, QueueUnreachable) else "DATABASE_URL"
+    return {"error": type(error).__name__, "look_at": where}

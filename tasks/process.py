@@ -27,7 +27,14 @@ from tasks.intake import IntakePool
 from tasks.ledger import liveness, outbox
 from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
-from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue, QueueUnreachable, ScheduledDeliveries, connect
+from tasks.queue import (
+    WORKER_CONNECTIONS,
+    DeliveryQueue,
+    QueueUnreachable,
+    ScheduledDeliveries,
+    connect,
+    look_at,
+)
 from tasks.reconciler import Reconciler
 from tasks.replaying import Replaying
 from tasks.settings import Settings
@@ -143,7 +150,7 @@ class WorkerProcess:
                 worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
                 worker.work(logging_level="WARNING", max_jobs=left)
             except QueueUnreachable as error:
-                log.warning("queue.unreachable", error=type(error).__name__)
+                log.warning("queue.unreachable", error=type(error).__name__, look_at=look_at(error))
             if self._is_done() or left is not None:
                 return
             self.stopping.wait(1)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.retry import Retry
 from rq import Queue, serializers
 from rq.defaults import RQ_KEY_PREFIX
@@ -23,6 +23,7 @@ from rq.registry import ScheduledJobRegistry
 from rq.scheduler import RQScheduler
 from rq.worker_registration import get_keys
 
+from tasks.addresses import redis_tls
 from tasks.settings import Settings
 
 MESSAGE_VERSION = 1
@@ -48,7 +49,9 @@ def connect(settings: Settings, *, connections: int, answer_within_seconds: floa
 
     `answer_within_seconds` bounds connecting and each answer, for callers that would rather go on without Redis.
     """
-    bounds = {} if answer_within_seconds is None else {"socket_timeout": answer_within_seconds}
+    more = redis_tls(settings)
+    if answer_within_seconds is not None:
+        more["socket_timeout"] = answer_within_seconds
     pool = BlockingConnectionPool.from_url(
         settings.redis_url.get_secret_value(),
         max_connections=connections,
@@ -57,9 +60,25 @@ def connect(settings: Settings, *, connections: int, answer_within_seconds: floa
         socket_keepalive=True,
         health_check_interval=30,
         retry=Retry(NoBackoff(), 1),  # once: a connection that the host closed while idle is not a fault
-        **bounds,
+        **more,
     )
     return Redis(connection_pool=pool)
+
+
+def look_at(error: Exception) -> str:
+    """Which setting to look at when Redis does not answer, and what to do. Names settings, never their values."""
+    said = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return "REDIS_CA_FILE: the certificate is not trusted. Name who vouches for it, or set REDIS_TLS_VERIFY=0"
+    if "[SSL" in said:
+        return "REDIS_URL starts with rediss://, and the server does not speak TLS there"
+    if "max number of clients" in said:
+        return "the plan's limit on connections to Redis is reached. Run fewer processes, or take a larger plan"
+    if isinstance(error, AuthenticationError):
+        return "REDIS_URL: its user name or password is refused"
+    if "closed by server" in said or "reset by peer" in said:
+        return "REDIS_URL: the server hangs up. Where it speaks TLS, the address starts with rediss://"
+    return "REDIS_URL: no answer. Check the address, that the server runs, and whether it speaks TLS (rediss://) or not"
 
 
 def message_id(job_id: uuid.UUID, number: int) -> str:

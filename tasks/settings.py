@@ -6,19 +6,17 @@ That the limits on an attempt nest is checked in `tasks.budgets`.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tasks import budgets
+from tasks import addresses, budgets
 from tasks.costs import Prices, PricesWrong, parse_prices
 from tasks.ledger.recording import Terms
 from tasks.ledger.replays import ReplayTerms
 
-POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
-REDIS_SCHEMES = ("redis", "rediss", "unix")
 SAMPLE_SECRETS = frozenset({"change-me", "changeme", "secret", "dev", "your-secret-key", "replace-me"})
 MINIMUM_SECRET_LENGTH = 16
 
@@ -40,8 +38,16 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
 
     database_url: SecretStr = Field(description="PostgreSQL. postgres:// and postgresql:// both work.")
-    redis_url: SecretStr = Field(description="Redis 6.2 or newer, or Valkey.")
+    direct_database_url: SecretStr | None = Field(
+        None, description="The same database past a pooler. Migrations use it where it is set."
+    )
+    redis_url: SecretStr = Field(description="Redis 6.2 or newer, or Valkey. rediss:// speaks TLS.")
+    redis_tls_verify: bool = Field(True, description="0: with rediss://, take any certificate, self-signed ones too.")
+    redis_ca_file: Path | None = Field(None, description="Certificates that vouch for Redis, instead of the system's.")
     secret_key: SecretStr | None = Field(None, description="Signs sessions and forms. Required by the web process.")
+    secret_key_fallbacks: SecretStr | None = Field(
+        None, description="Earlier SECRET_KEYs, comma separated. What they signed still counts; they sign nothing new."
+    )
     app_base_url: str | None = Field(None, description="The address people open, for links made outside a request.")
     waybill_demo: bool = Field(False, description="Set by `make demo` only: plain http, a known secret.")
 
@@ -125,6 +131,18 @@ class Settings(BaseSettings):
     sentry_dsn: SecretStr | None = Field(None, description="Send faults of ours to Sentry, without any words.")
     otel_exporter_otlp_endpoint: str | None = Field(None, description="Send traces there, by OTLP over HTTP.")
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What a test gives, then the environment by our names, then by those of hosts. No files."""
+        return init_settings, env_settings, addresses.HostNames(settings_cls)
+
     @property
     def prices(self) -> Prices:
         """MODEL_PRICES by model; empty where it is not set. Raises PricesWrong."""
@@ -157,9 +175,19 @@ class Settings(BaseSettings):
 
     @property
     def sqlalchemy_url(self) -> str:
-        """DATABASE_URL as SQLAlchemy wants it, with the psycopg 3 driver. Hosts hand out `postgres://`."""
-        _, _, rest = self.database_url.get_secret_value().partition("://")
-        return f"postgresql+psycopg://{rest}"
+        """DATABASE_URL as SQLAlchemy wants it."""
+        return addresses.with_our_driver(self.database_url.get_secret_value())
+
+    @property
+    def migration_url(self) -> str:
+        """The address that migrations use, as SQLAlchemy wants it."""
+        return addresses.with_our_driver((self.direct_database_url or self.database_url).get_secret_value())
+
+    @property
+    def earlier_secret_keys(self) -> list[str]:
+        """SECRET_KEY_FALLBACKS, one by one."""
+        given = "" if self.secret_key_fallbacks is None else self.secret_key_fallbacks.get_secret_value()
+        return [key.strip() for key in given.split(",") if key.strip()]
 
 
 def load() -> Settings:
@@ -169,7 +197,7 @@ def load() -> Settings:
     except ValidationError as error:
         raise SettingsWrong([_say(fault) for fault in error.errors(include_input=False)]) from None
     faults = [
-        *_wrong_addresses(settings),
+        *addresses.faults(settings),
         *_wrong_provider(settings),
         *_wrong_prices(settings),
         *_wrong_watchers(settings),
@@ -187,30 +215,16 @@ def check_web(settings: Settings) -> None:
     secret = "" if settings.secret_key is None else settings.secret_key.get_secret_value().strip()
     if not secret:
         raise SettingsWrong(["SECRET_KEY is missing. Set it to a long random text, the same for every web process."])
-    if len(secret) < MINIMUM_SECRET_LENGTH or secret.lower() in SAMPLE_SECRETS:
-        raise SettingsWrong(
-            [f"SECRET_KEY is too short or a sample. Use at least {MINIMUM_SECRET_LENGTH} random characters."]
-        )
+    for name, keys in (("SECRET_KEY", [secret]), ("SECRET_KEY_FALLBACKS", settings.earlier_secret_keys)):
+        if any(len(key) < MINIMUM_SECRET_LENGTH or key.lower() in SAMPLE_SECRETS for key in keys):
+            raise SettingsWrong(
+                [f"{name} is too short or a sample. Use at least {MINIMUM_SECRET_LENGTH} random characters."]
+            )
 
 
 def _say(fault: Any) -> str:
     name = str(fault["loc"][0]).upper() if fault["loc"] else "settings"
     return f"{name} is missing." if fault["type"] == "missing" else f"{name}: {fault['msg'].lower()}."
-
-
-def _wrong_addresses(settings: Settings) -> list[str]:
-    faults = []
-    for name, value, schemes in (
-        ("DATABASE_URL", settings.database_url, POSTGRES_SCHEMES),
-        ("REDIS_URL", settings.redis_url, REDIS_SCHEMES),
-    ):
-        try:
-            scheme = urlsplit(value.get_secret_value()).scheme
-        except ValueError:
-            scheme = ""
-        if scheme not in schemes:
-            faults.append(f"{name} must start with {' or '.join(scheme + '://' for scheme in schemes)}.")
-    return faults
 
 
 def _wrong_provider(settings: Settings) -> list[str]:

@@ -163,6 +163,16 @@ class SlotWorker(SimpleWorker):
     def _install_signal_handlers(self) -> None:
         """None of RQ's: its second SIGTERM leaves jobs half done."""
 
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """RQ waits for a Redis that is away for as long as it takes, and looks here only: this is where it hears of a
+        stop, so that running work is handed back and not left to its lease."""
+        try:
+            super().heartbeat(timeout, pipeline)
+        except RedisError:
+            if self.stopping.is_set():
+                raise StopRequested from None
+            raise
+
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:

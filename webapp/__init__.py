@@ -93,6 +93,7 @@ def _configure(app: Flask, settings: Settings) -> None:
     app.config.update(
         WAYBILL=settings,
         SECRET_KEY=settings.secret_key.get_secret_value() if settings.secret_key else "demo only, never on a real site",
+        SECRET_KEY_FALLBACKS=settings.earlier_secret_keys,
         SQLALCHEMY_DATABASE_URI=settings.sqlalchemy_url,
         SQLALCHEMY_ENGINE_OPTIONS=engine_options(settings, "waybill-web"),
         MAX_CONTENT_LENGTH=largest,

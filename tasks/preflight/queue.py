@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tasks.preflight.finding import Finding, Level, clock, fits, judge
-from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue, QueueUnreachable, ServerFacts, connect
+from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue, QueueUnreachable, ServerFacts, connect, look_at
 from tasks.settings import Settings
 
 OLDEST = (6, 2)
 NEARLY_FULL = 0.8
-WEB_CONNECTIONS = 4  # two of the queue, two of the limiter
+WEB_CONNECTIONS = 2  # the limiter shares those of the queue
 
 
 def findings(settings: Settings) -> list[Finding]:
@@ -17,7 +17,7 @@ def findings(settings: Settings) -> list[Finding]:
     try:
         facts = DeliveryQueue(settings, connection).server()
     except QueueUnreachable as error:
-        return [Finding(Level.FAIL, "queue", f"no answer ({type(error).__name__})", "Check REDIS_URL")]
+        return [Finding(Level.FAIL, "queue", f"no answer ({type(error).__name__})", look_at(error))]
     finally:
         connection.connection_pool.disconnect()
     return [

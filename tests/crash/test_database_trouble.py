@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -116,26 +115,17 @@ def test_a_worker_that_is_stopped_while_the_database_is_away_ends_as_asked(
 def test_a_worker_that_may_hold_two_connections_only_still_works(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> None:
-    url = make_url(addresses["DATABASE_URL"])
-    server = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
-    with server.connect() as connection:
-        connection.execute(text("CREATE ROLE few LOGIN CONNECTION LIMIT 2"))
-        connection.execute(text("GRANT ALL ON ALL TABLES IN SCHEMA public TO few"))
-        connection.execute(text("GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO few"))
-    ours = {**addresses, "DATABASE_URL": url.set(username="few").render_as_string(hide_password=False)}
-    try:
-        with FakeProvider() as fake, worker(ours, slots=4, **asking(fake)) as running:
-            here = Site(fake, database, account_id, ours, running)
-            jobs = [here.submit(f"Report {n}.".encode()) for n in range(8)]
-            for job in jobs:
-                here.wait_for(job, State.SUCCEEDED, within=40)
-            assert len(fake.requests) == 8
-            assert here.orphans() == 0
-    finally:
-        with server.connect() as connection:
-            connection.execute(text("DROP OWNED BY few"))
-            connection.execute(text("DROP ROLE few"))
-        server.dispose()
+    with (
+        house.role_with_few_connections(addresses, 2) as ours,
+        FakeProvider() as fake,
+        worker(ours, slots=4, **asking(fake)) as running,
+    ):
+        here = Site(fake, database, account_id, ours, running)
+        jobs = [here.submit(f"Report {n}.".encode()) for n in range(8)]
+        for job in jobs:
+            here.wait_for(job, State.SUCCEEDED, within=40)
+        assert len(fake.requests) == 8
+        assert here.orphans() == 0
 
 
 Write = Callable[[Session, Claim], object]

@@ -180,3 +180,19 @@ def _values(redis: Redis, key: bytes) -> bytes:
     if kind == b"stream":
         return repr(redis.xrange(key)).encode()
     return key
+
+
+@pytest.mark.crash
+def test_a_worker_that_is_stopped_while_redis_is_away_hands_back_what_it_holds(
+    fragile_site: Opened, own_redis: OwnRedis
+) -> None:
+    with fragile_site({"mode": "gate"}, slots=2, SHUTDOWN_GRACE_SECONDS=3) as here:
+        job = here.submit()
+        here.fake.wait_for_requests(1)
+        own_redis.stop()
+        here.worker.wait_for_log("dispatcher.waits")
+        here.worker.signal(signal.SIGTERM)
+        assert here.worker.wait(within=20) == 0, here.worker.log
+        assert here.view(job).state is State.QUEUED
+        assert here.orphans() == 0
+        assert "REDIS_URL: no answer" in here.worker.log

@@ -83,6 +83,25 @@ def own_database(address: str) -> Iterator[str]:
         server.dispose()
 
 
+@contextmanager
+def role_with_few_connections(addresses: dict[str, str], limit: int) -> Iterator[dict[str, str]]:
+    """The same services, with a database user that may hold so many connections; gone at the end."""
+    url = make_url(addresses["DATABASE_URL"])
+    name = f"few_{uuid.uuid4().hex[:8]}"
+    server = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    try:
+        with server.connect() as connection:
+            connection.execute(text(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT {limit}"))
+            for things in ("TABLES", "SEQUENCES"):
+                connection.execute(text(f"GRANT ALL ON ALL {things} IN SCHEMA public TO {name}"))
+        yield {**addresses, "DATABASE_URL": url.set(username=name).render_as_string(hide_password=False)}
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP OWNED BY {name}"))
+            connection.execute(text(f"DROP ROLE {name}"))
+        server.dispose()
+
+
 def refuse_a_redis_in_use(address: str) -> None:
     """The tests empty their Redis. One that holds anything is somebody's."""
     with redis.Redis.from_url(address) as connection:

@@ -1,20 +1,23 @@
-"""How Alembic reaches the database: the app's own engine, one migration at a time."""
+"""How Alembic reaches the database: past a pooler where that address is named, and one release at a time."""
 
 from __future__ import annotations
 
 from alembic import context
-from sqlalchemy import text
+from flask import current_app
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
 
+from tasks.database import UNREACHABLE, engine_options
 from tasks.ledger.models import Base
+from tasks.settings import Settings
 from webapp import models  # noqa: F401  (accounts and tokens belong to the metadata too)
-from webapp.extensions import db
 
 ONE_AT_A_TIME = 7_294_712  # an advisory lock of our own: hosts start several release processes at once
 
 
 def run() -> None:
     """Bring the database up, in one transaction, or leave it as it was."""
-    with db.engine.connect() as connection:
+    with connect(current_app.config["WAYBILL"]) as connection:
         context.configure(
             connection=connection,
             target_metadata=Base.metadata,
@@ -25,6 +28,15 @@ def run() -> None:
             # Of the transaction, not of the session: a pooler in transaction mode keeps no session.
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ONE_AT_A_TIME})
             context.run_migrations()
+
+
+def connect(settings: Settings) -> Connection:
+    """A connection for the release. Ends the command with one line when there is none."""
+    try:
+        return create_engine(settings.migration_url, **engine_options(settings, "waybill-release")).connect()
+    except DBAPIError as error:
+        setting = "DATABASE_URL" if settings.direct_database_url is None else "DIRECT_DATABASE_URL"
+        raise SystemExit(UNREACHABLE.format(setting=setting, error=type(error.orig).__name__)) from None
 
 
 run()

@@ -1,0 +1,110 @@
+"""Where the database and Redis are: by which names hosts say it, and how far the other end is trusted."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import PydanticBaseSettingsSource
+
+if TYPE_CHECKING:
+    from tasks.settings import Settings
+
+POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
+REDIS_SCHEMES = ("redis", "rediss", "unix")
+
+
+def _as_it_is(value: str) -> str:
+    return value
+
+
+def _first_of_list(value: str) -> str:
+    return value.split(",")[0].strip()
+
+
+Reading = Callable[[str], str]
+HOST_NAMES: Mapping[str, tuple[tuple[str, Reading], ...]] = {
+    "database_url": (("SCALINGO_POSTGRESQL_URL", _as_it_is), ("POSTGRESQL_ADDON_URI", _as_it_is)),
+    "redis_url": (("REDIS_TLS_URL", _as_it_is), ("SCALINGO_REDIS_URL", _as_it_is)),
+    "app_base_url": (
+        ("RENDER_EXTERNAL_URL", _as_it_is),
+        ("RAILWAY_PUBLIC_DOMAIN", "https://{}".format),
+        ("APP_URL", _as_it_is),
+        ("COOLIFY_URL", _first_of_list),
+        ("FLY_APP_NAME", "https://{}.fly.dev".format),
+    ),
+}
+"""What hosts call our settings, in the order they are tried. Our own name, where it is set, wins."""
+
+
+class HostNames(PydanticBaseSettingsSource):
+    """Settings under the names that hosts give them. An empty variable counts as not set."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """The first of the host's names that is set, in our form; None where none is."""
+        for name, reading in HOST_NAMES.get(field_name, ()):
+            value = os.environ.get(name, "").strip()
+            if value:
+                return reading(value), field_name, False
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Everything the host has said."""
+        said = {name: self.get_field_value(self.settings_cls.model_fields[name], name)[0] for name in HOST_NAMES}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+def with_our_driver(address: str) -> str:
+    """A database's address as SQLAlchemy wants it, with the psycopg 3 driver. Hosts hand out `postgres://`."""
+    _, _, rest = address.partition("://")
+    return f"postgresql+psycopg://{rest}"
+
+
+def redis_tls(settings: Settings) -> dict[str, Any]:
+    """How the server's certificate is checked; nothing for an address without TLS.
+
+    Given to every client of the house, so that no process checks less, or more, than the others.
+    """
+    if scheme_of(settings.redis_url.get_secret_value()) != "rediss":
+        return {}
+    if not settings.redis_tls_verify:
+        return {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
+    return {"ssl_ca_certs": None if settings.redis_ca_file is None else str(settings.redis_ca_file)}
+
+
+def faults(settings: Settings) -> list[str]:
+    """What is wrong with the addresses, one line each, naming the setting and never its value."""
+    found = []
+    direct = settings.direct_database_url
+    for name, value, schemes in (
+        ("DATABASE_URL", settings.database_url, POSTGRES_SCHEMES),
+        ("DIRECT_DATABASE_URL", direct or settings.database_url, POSTGRES_SCHEMES),
+        ("REDIS_URL", settings.redis_url, REDIS_SCHEMES),
+    ):
+        if name == "DIRECT_DATABASE_URL" and direct is None:
+            continue
+        if scheme_of(value.get_secret_value()) not in schemes:
+            found.append(f"{name} must start with {' or '.join(scheme + '://' for scheme in schemes)}.")
+    if settings.redis_ca_file is not None and not _holds_certificates(settings.redis_ca_file):
+        found.append("REDIS_CA_FILE: there is no such file, or it holds no certificate in PEM form.")
+    return found
+
+
+def scheme_of(address: str) -> str:
+    """What stands before `://`; empty where that cannot be said."""
+    try:
+        return urlsplit(address).scheme
+    except ValueError:
+        return ""
+
+
+def _holds_certificates(file: Path) -> bool:
+    try:
+        return bool(ssl.create_default_context(cafile=str(file)).get_ca_certs())
+    except OSError:  # ssl.SSLError is one
+        return False
