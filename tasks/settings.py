@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from tasks import budgets
 from tasks.costs import Prices, PricesWrong, parse_prices
 from tasks.ledger.recording import Terms
+from tasks.notices import checks
 
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
@@ -80,6 +81,19 @@ class Settings(BaseSettings):
     retention_days: int = Field(30, ge=1)
     proxy_hops: int = Field(1, ge=0, description="Trusted proxies in front of the web process.")
 
+    smtp_host: str | None = Field(None, description="The server that takes the site's mail. Empty: no mail is offered.")
+    smtp_port: int | None = Field(None, ge=1, le=65535, description="Default: 587, with `tls` 465, with `none` 25.")
+    smtp_user: str | None = None
+    smtp_password: SecretStr | None = None
+    smtp_security: Literal["starttls", "tls", "none"] = Field("starttls", description="`tls`: from the first byte on.")
+    mail_from: str | None = Field(None, description="Whom the mail is from, such as Waybill <waybill@example.org>.")
+    alert_email: str | None = Field(None, description="Where alerts about the site go by mail.")
+    alert_webhook: str | None = Field(None, description="The https address where alerts about the site go.")
+    alert_webhook_secret: SecretStr | None = Field(None, description="whsec_ and base64: what those are signed with.")
+    alert_queue_age_seconds: float = Field(600, gt=0, allow_inf_nan=False, description="How long work may wait.")
+    alert_failures_per_hour: int = Field(20, ge=0, description="How many jobs may fail within an hour.")
+    webhook_loopback: bool = Field(False, description="In the demo only: webhooks may go to this machine, by http too.")
+
     @property
     def prices(self) -> Prices:
         """MODEL_PRICES by model; empty where it is not set. Raises PricesWrong."""
@@ -101,6 +115,16 @@ class Settings(BaseSettings):
         return Terms(self.queue_name, self.job_deadline_seconds, self.max_attempts)
 
     @property
+    def signing_key(self) -> str:
+        """What sessions, forms and links in mails are signed with."""
+        return self.secret_key.get_secret_value() if self.secret_key else "demo only, never on a real site"
+
+    @property
+    def can_mail(self) -> bool:
+        """Whether this site can send mail, and so may offer it."""
+        return self.smtp_host is not None
+
+    @property
     def sqlalchemy_url(self) -> str:
         """DATABASE_URL as SQLAlchemy wants it, with the psycopg 3 driver. Hosts hand out `postgres://`."""
         _, _, rest = self.database_url.get_secret_value().partition("://")
@@ -118,6 +142,7 @@ def load() -> Settings:
         *_wrong_provider(settings),
         *_wrong_prices(settings),
         *budgets.faults(settings),
+        *checks.faults(settings),
     ]
     if faults:
         raise SettingsWrong(faults)

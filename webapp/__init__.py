@@ -68,7 +68,7 @@ def _configure(app: Flask, settings: Settings) -> None:
     largest = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
     app.config.update(
         WAYBILL=settings,
-        SECRET_KEY=settings.secret_key.get_secret_value() if settings.secret_key else "demo only, never on a real site",
+        SECRET_KEY=settings.signing_key,
         SQLALCHEMY_DATABASE_URI=settings.sqlalchemy_url,
         SQLALCHEMY_ENGINE_OPTIONS=engine_options(settings, "waybill-web"),
         MAX_CONTENT_LENGTH=largest,

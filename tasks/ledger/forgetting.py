@@ -11,8 +11,9 @@ import uuid
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import responses
+from tasks.ledger import responses, wishes
 from tasks.ledger.models import Document, Job, Submission
+from tasks.ledger.notice_models import Notice
 
 
 def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int | None:
@@ -31,6 +32,8 @@ def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.U
 def forget_account(session: Session, account_id: uuid.UUID) -> int:
     """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
     jobs = _forget_jobs(session, Job.account_id == account_id)
+    session.execute(delete(Notice).where(Notice.account_id == account_id))
+    wishes.forget_wishes(session, account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))
     return jobs

@@ -111,6 +111,7 @@ class Job(Base):
         Index("jobs_of_an_account_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
         Index("held_jobs_by_lease", "lease_expires_at", postgresql_where=text("lease_expires_at IS NOT NULL")),
         Index("unfinished_jobs_by_deadline", "deadline_at", postgresql_where=text("finished_at IS NULL")),
+        Index("failed_jobs_by_end", "queue", "finished_at", postgresql_where=text("state = 'failed'")),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -145,6 +146,7 @@ class Job(Base):
 
     error_category: Mapped[str | None]
     error_code: Mapped[str | None]
+    email_when_done: Mapped[bool | None]  # None: as the account wants it for all its jobs
 
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
