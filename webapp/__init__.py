@@ -23,6 +23,8 @@ from webapp import (
     health,
     jobs,
     models,
+    notice_words,
+    notices,
     parts,
     provenance,
     render,
@@ -52,7 +54,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, health.health):
+    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, notices.notices, api.api, health.health):
         app.register_blueprint(blueprint)
     csrf.exempt(api.api)
     app.cli.add_command(accounts_cli)
@@ -104,6 +106,7 @@ def _furnish_templates(app: Flask) -> None:
         kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,
         usage=cost_words.usage_in_words,
+        why_not_sent=notice_words.why_not_sent,
     )
     app.jinja_env.globals["view_names"] = app.view_functions
     app.jinja_env.globals["now"] = lambda: datetime.now(UTC)

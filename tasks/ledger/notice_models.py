@@ -75,7 +75,7 @@ class Notice(Base):
 
 
 class NoticeWish(Base):
-    """What an account wants to be told. No row: nothing. `email` is the address, `email_on` whether mail is wanted.
+    """What an account wants to be told. No row: nothing. `email` is the address, None until its owner confirmed it.
 
     `webhook_secret` signs what goes to `webhook_url`; it is shown to its owner once, and has to be kept to sign with.
     """

@@ -26,11 +26,24 @@ def wish_of(session: Session, account_id: uuid.UUID) -> NoticeWish | None:
     ).scalar_one_or_none()
 
 
-def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool | None) -> None:
-    """Whether this account wants mail at the end of its jobs. `on` None keeps what it said, and notes the address."""
-    statement = insert(NoticeWish).values(account_id=account_id, email=address, email_on=bool(on))
-    changed = {"email": address, "changed_at": func.now(), **({} if on is None else {"email_on": on})}
-    session.execute(statement.on_conflict_do_update(index_elements=[NoticeWish.account_id], set_=changed))
+def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool) -> None:
+    """Whether this account wants mail at the end of its jobs, at an address that was confirmed to be its own."""
+    values = {"email": address, "email_on": on}
+    statement = insert(NoticeWish).values(account_id=account_id, **values)
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=[NoticeWish.account_id], set_={**values, "changed_at": func.now()}
+        )
+    )
+
+
+def email_of_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> bool | None:
+    """Whether mail tells of the end of this job; None: the account has confirmed no address."""
+    return session.execute(
+        select(func.coalesce(Job.email_when_done, NoticeWish.email_on))
+        .join(NoticeWish, NoticeWish.account_id == Job.account_id)
+        .where(Job.id == job_id, Job.account_id == account_id, NoticeWish.email.is_not(None))
+    ).scalar_one_or_none()
 
 
 def wish_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, *, wanted: bool) -> bool:

@@ -46,6 +46,16 @@ def stopped(facts: Facts, links: Links) -> Mail:
     )
 
 
+def confirm(facts: Facts, links: Links) -> Mail:
+    """Whoever registered with this address wants mails. Holds nothing that they wrote."""
+    link = links.signed("/account/notices/confirm", "confirm mail address", [facts["account"], facts["address"]])
+    return Mail(
+        "Confirm your e-mail address",
+        f"Somebody, most likely you, wants an e-mail at this address when a document is done at\n{links.page('/')}\n\n"
+        f"If that was you, confirm it within a day:\n{link}\n\nIf it was not you, do nothing. No further mail comes.\n",
+    )
+
+
 def test(facts: Facts, links: Links) -> Mail:
     """The reader asked whether mail arrives."""
     return Mail("A test", f"You asked for this test. Mail from this site reaches you.\n\n{_why(links)}")
@@ -76,6 +86,7 @@ def alert(facts: Facts, links: Links) -> Mail:
 MAILS: dict[str, Words] = {
     "job.succeeded": saved,
     "job.failed": stopped,
+    "email.confirm": confirm,
     "test": test,
     "alert.began": alert,
     "alert.repeated": alert,

@@ -60,7 +60,10 @@ class Target:
 
 
 def read_target(url: str, *, loopback: bool) -> Target:
-    """The address, taken apart. `loopback` lets http pass, for this machine. Raises TargetRefused."""
+    """The address, taken apart. No name is resolved yet. `loopback` lets http pass, for this machine.
+
+    Raises TargetRefused.
+    """
     if len(url) > LONGEST or not url.isascii() or any(ord(character) < 33 for character in url):
         raise TargetRefused("not_an_address")
     try:
@@ -74,6 +77,8 @@ def read_target(url: str, *, loopback: bool) -> Target:
         raise TargetRefused("not_an_address")
     if parts.username is not None or parts.password is not None:
         raise TargetRefused("has_password")
+    if _is_ip(parts.hostname) and not is_public(parts.hostname) and not (loopback and _is_loopback(parts.hostname)):
+        raise TargetRefused("not_public")
     path = parts.path or "/"
     return Target(
         parts.scheme,
@@ -113,6 +118,14 @@ def addresses_of(target: Target, *, loopback: bool, resolve: Resolve = socket.ge
         if not here and (target.scheme != "https" or not is_public(address)):
             raise TargetRefused("not_public")
     return found
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(address: str) -> bool:
