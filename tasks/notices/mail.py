@@ -6,9 +6,10 @@ import contextlib
 import smtplib
 import ssl
 from collections.abc import Iterator
-from email.message import EmailMessage
-from email.policy import SMTP
-from email.utils import formatdate, parseaddr
+from email.charset import QP, Charset
+from email.header import Header
+from email.mime.text import MIMEText
+from email.utils import formataddr, formatdate, parseaddr
 from typing import TYPE_CHECKING
 
 from tasks.ledger.notices import OwedNotice
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 SMTP_SECONDS = 15.0  # for each exchange with the server, which is the operator's own
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
+READABLE = Charset("utf-8")
+READABLE.body_encoding = QP  # else the text is base64, which filters do not like
+
+
+def ascii_address(address: str) -> str:
+    """The address as every mail server takes it. Raises ValueError for one that cannot be written so."""
+    local, _, domain = address.rpartition("@")
+    if not local or any(ord(character) <= 32 for character in address):
+        raise ValueError
+    return f"{local}@{domain.encode('idna').decode()}".encode("ascii").decode()
 
 
 class MailPost:
@@ -58,20 +69,20 @@ class MailPost:
         except OSError:
             raise NotSent("connect") from None
 
-    def _message(self, notice: OwedNotice) -> EmailMessage:
+    def _message(self, notice: OwedNotice) -> MIMEText:
         words = MAILS.get(notice.what)
         if words is None:
             raise NotSent("no_words")  # owed by newer code, which may be there at the next try
         mail = words(notice.facts, Links(self._settings))
-        sender = self._settings.mail_from or ""
-        message = EmailMessage(policy=SMTP)
-        message["From"] = sender
-        message["To"] = notice.target
-        message["Subject"] = one_line(mail.subject)
+        sender = parseaddr(self._settings.mail_from or "")
+        # Not an EmailMessage: it puts a second space into a subject that is folded before a word it has to encode.
+        message = MIMEText(mail.text, "plain", READABLE)  # type: ignore[arg-type]
+        message["From"] = formataddr(sender)
+        message["To"] = ascii_address(notice.target)
+        message["Subject"] = Header(one_line(mail.subject), header_name="Subject").encode()
         message["Date"] = formatdate()
-        message["Message-ID"] = f"<{notice.key}@{parseaddr(sender)[1].rpartition('@')[2]}>"
+        message["Message-ID"] = f"<{notice.key}@{sender[1].rpartition('@')[2]}>"
         message["Auto-Submitted"] = "auto-generated"  # no holiday notes in return
-        message.set_content(mail.text)
         return message
 
     @contextlib.contextmanager

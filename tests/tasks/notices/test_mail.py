@@ -119,3 +119,26 @@ def test_a_mail_of_another_part_of_the_house_is_a_function_and_holds_no_secret_u
     monkeypatch.setitem(mails.MAILS, "password.reset", reset)
     assert outcome(post_to(receiver.port), what="password.reset", facts={"account": "ada", "stamp": "s"}) is None
     assert "https://waybill.example.org/reset/" in receiver.received[0].get_content()
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "The harbour committee met. The north pier is closed until…",
+        "Отчёт о гавани и пирсе " * 4,
+        "港口報告" * 20,
+        "a " * 50,
+    ],
+)
+def test_a_title_arrives_as_it_was_written(receiver: MailReceiver, title: str) -> None:
+    assert outcome(post_to(receiver.port), facts={"id": "7", "title": title}) is None
+    (mail,) = receiver.received
+    assert mail["Subject"] == mails.one_line(f"Saved: {title}")
+    assert title in mail.get_content()
+
+
+def test_an_address_is_written_as_every_server_takes_it(receiver: MailReceiver) -> None:
+    assert outcome(post_to(receiver.port), "ada@bücher.example") is None
+    assert receiver.received[0]["To"] == "ada@xn--bcher-kva.example"
+    assert outcome(post_to(receiver.port), "ädam@example.org") == ("address_wrong", True)
+    assert outcome(post_to(receiver.port), "nobody") == ("address_wrong", True)
