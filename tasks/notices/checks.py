@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.utils import parseaddr
 from typing import TYPE_CHECKING
 
+from tasks.notices.signing import is_usable_secret
 from tasks.notices.targets import TargetRefused, read_target
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ def _alerts(settings: Settings) -> list[str]:
         read_target(settings.alert_webhook, loopback=settings.webhook_loopback)
     except TargetRefused:
         found.append("ALERT_WEBHOOK must be an https address without a password in it.")
-    from tasks.notices.webhook import is_usable_secret  # late: most processes need no HTTP client at their start
-
     secret = settings.alert_webhook_secret
     if secret is None or not is_usable_secret(secret.get_secret_value()):
         found.append("ALERT_WEBHOOK_SECRET must be whsec_ and the base64 of at least 24 random bytes.")

@@ -1,4 +1,4 @@
-"""Webhooks, signed as https://www.standardwebhooks.com says. Nothing of the answer is read but its status.
+"""Sends webhooks. Nothing of the answer is read but its status.
 
 No proxy, no redirect, no address but the one that was checked; the certificate is that of the name.
 """
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import httpx2
-from standardwebhooks.webhooks import Webhook
 
 from tasks.ledger.notices import OwedNotice
 from tasks.notices.errors import NotSent
+from tasks.notices.signing import signed_headers
 from tasks.notices.targets import Resolve, Target, TargetRefused, addresses_of, read_target
 
 EXCHANGE_SECONDS = 15.0  # by the wall clock, whatever the server drips
@@ -30,23 +30,6 @@ def body_of(notice: OwedNotice) -> str:
     """What is sent: the same text at each try, since the receiver may compare."""
     said = {"type": notice.what, "timestamp": notice.occurred_at.isoformat(), "data": dict(notice.facts)}
     return json.dumps(said, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
-
-
-def signed_headers(key: str, body: str, secret: str, at: datetime) -> dict[str, str]:
-    """The three headers by which a receiver knows a message: its key, when it was sent, and the signature of both."""
-    return {
-        "webhook-id": key,
-        "webhook-timestamp": str(int(at.timestamp())),
-        "webhook-signature": Webhook(secret).sign(key, at, body),
-    }
-
-
-def is_usable_secret(secret: str) -> bool:
-    """Whether messages can be signed with it: `whsec_` and the base64 of 24 bytes or more."""
-    try:
-        return secret.startswith("whsec_") and len(Webhook(secret)._whsecret) >= 24
-    except Exception:  # the library raises what base64 raises, and its own
-        return False
 
 
 class WebhookPost:

@@ -10,7 +10,7 @@ import pytest
 from tasks.notices import checks
 from tasks.notices.links import Links, read_token
 from tasks.notices.mails import MAILS, one_line
-from tasks.notices.webhook import is_usable_secret, signed_headers
+from tasks.notices.signing import is_usable_secret, signed_headers
 from tasks.settings import Settings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
