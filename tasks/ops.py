@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 
 from tasks.database import Database
-from tasks.ledger import lanes, queries
+from tasks.ledger import alerts, lanes, queries
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.settings import Settings
 
@@ -35,6 +35,7 @@ def status(settings: Settings) -> list[str]:
         workers = queries.live_workers(
             session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
         )
+        begun = alerts.open_alerts(session, settings.queue_name)
     database.close()
     lane = "open" if closed is None else str(closed.state)
     if closed is not None and closed.seconds is not None:
@@ -46,4 +47,5 @@ def status(settings: Settings) -> list[str]:
         *(f"{state}: {count}" for state, count in counts.items()),
         f"orphans: {orphans}",
         f"live workers: {workers}",
+        *(f"alert: {alert.kind}, since {alert.began_at:%Y-%m-%d %H:%M} UTC" for alert in begun),
     ]

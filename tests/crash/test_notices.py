@@ -8,6 +8,7 @@ import uuid
 import pytest
 from sqlalchemy import text
 
+from tasks import ops
 from tasks.database import Database
 from tasks.ledger import wishes
 from tasks.ledger.states import State
@@ -20,6 +21,7 @@ from tests.support.processes import asking, process, worker
 from tests.support.receivers import webhook_receiver
 
 ONE_STEP = """
+from tasks import ops
 from tasks.database import Database
 from tasks.notices.sender import senders
 from tasks.settings import load
@@ -34,6 +36,22 @@ def a_minute_later(database: Database, tries: int) -> None:
         session.execute(text("UPDATE notices SET due_at = now()"))
 
 
+def an_alert_begins_and_then_a_job_is_done(database: Database, settings: Settings, account_id: uuid.UUID) -> uuid.UUID:
+    """What a worker does besides working on jobs, seen in a real one."""
+    with database.transaction() as session:
+        late = house.submit(session, account_id, b"handed over by nobody").job_id
+        session.execute(text("UPDATE deliveries SET due_at = now() + interval '1 hour'"))  # never handed to the queue
+        session.execute(text("UPDATE deliveries SET not_before = now() - interval '1 minute'"))
+
+    def begun() -> str:
+        return next((line for line in ops.status(settings) if line.startswith("alert: queue_age, since")), "")
+
+    house.wait_until(begun, within=45, what="an alert")
+    with database.transaction() as session:
+        session.execute(text("DELETE FROM jobs WHERE id = :id"), {"id": late})
+        return house.submit(session, account_id).job_id
+
+
 @pytest.mark.crash
 def test_a_kill_before_or_after_the_sending_loses_no_notice(
     addresses: dict[str, str], database: Database, settings: Settings, queue: DeliveryQueue, account_id: uuid.UUID
@@ -41,8 +59,9 @@ def test_a_kill_before_or_after_the_sending_loses_no_notice(
     with webhook_receiver() as hook, FakeProvider() as fake:
         with database.transaction() as session:
             wishes.wish_webhook(session, account_id, hook.url)
-            job_id = house.submit(session, account_id).job_id
-        with worker(addresses, ready=False, **asking(fake, WEBHOOK_LOOPBACK=1, WAYBILL_DIE_AT="notices.sent")) as one:
+        ours = asking(fake, WEBHOOK_LOOPBACK=1, WAYBILL_DIE_AT="notices.sent", ALERT_QUEUE_AGE_SECONDS=0.2)
+        with worker(addresses, ready=False, **ours) as one:
+            job_id = an_alert_begins_and_then_a_job_is_done(database, settings, account_id)
             assert one.wait(within=45) == -signal.SIGKILL, one.log
         with database.transaction() as session:
             assert house.state_of(session, job_id) is State.SUCCEEDED, "its job never hears of it"

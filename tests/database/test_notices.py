@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
@@ -280,3 +281,22 @@ def test_each_webhook_gets_a_secret_of_its_own_and_is_signed_only_while_it_is_wa
         assert wishes.secret_for(session, account_id, "https://other.example.org/") is None
         wishes.drop_webhook(session, account_id)
         assert wishes.secret_for(session, account_id, URL) is None
+
+
+def test_an_end_does_not_wait_for_an_account_that_is_being_deleted(database: Database, account_id: uuid.UUID) -> None:
+    """Who deletes it holds the account and then wants the job; who ends the job must not want the account."""
+    with database.transaction() as session:
+        wants_everything(session, account_id)
+        claim = house.claim(session, house.submit(session, account_id).job_id)
+    with database.transaction() as deleting:
+        deleting.execute(text("SELECT 1 FROM accounts WHERE id = :id FOR UPDATE"), {"id": account_id})
+        with database.transaction() as ending:
+            ending.execute(text("SET LOCAL lock_timeout = '200ms'"))
+            transitions.succeed(ending, claim, text="The pier.", facts={})
+            assert house.count(ending, "notices") == 2
+        with pytest.raises(OperationalError), database.transaction() as other:
+            other.execute(text("SET LOCAL lock_timeout = '200ms'"))
+            house.submit(other, account_id, b"a row that refers to the account, as a notice does not")
+        forgetting.forget_account(deleting, account_id)
+    with database.transaction() as session:
+        assert house.count(session, "notices") == 0
