@@ -6,7 +6,9 @@
   /* A hidden tab does not poll; a tab that is shown again asks at once. */
   function guard(event) {
     var detail = event.detail, element = detail.ctx ? detail.ctx.sourceElement : detail.elt;
-    if (document.hidden && element && element.hasAttribute('data-poll')) event.preventDefault();
+    if (!document.hidden || !element || !element.hasAttribute('data-poll')) return;
+    if (element.dataset.askHidden) delete element.dataset.askHidden;  /* notices.js asks, for somebody who wants to be told */
+    else event.preventDefault();
   }
   document.addEventListener('htmx:before:request', guard);
   document.addEventListener('htmx:beforeRequest', guard);

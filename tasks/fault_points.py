@@ -27,6 +27,10 @@ BACKGROUND_POINTS = (
     "worker.response_started",  # the provider took the request, its name for it is not saved
     "worker.response_saved",  # from here on the provider can be asked about it
 )
+NOTICE_POINTS = (
+    "notices.taken",  # postponed, not sent
+    "notices.sent",  # the receiver has it, the row does not know
+)
 _die_at = os.environ.get("WAYBILL_DIE_AT")
 _stall_at = os.environ.get("WAYBILL_STALL_AT")
 _hang_at = os.environ.get("WAYBILL_HANG_AT")

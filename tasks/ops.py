@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import decisions, gates, lanes, queries, replay_choice, replay_progress, replays
+from tasks.ledger import alerts, decisions, gates, lanes, queries, replay_choice, replay_progress, replays
 from tasks.ledger.lanes import Closed
 from tasks.ledger.states import TERMINAL
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
@@ -109,6 +109,7 @@ def status(settings: Settings) -> list[str]:
         )
         running = replay_progress.running(session, settings.queue_name)
         held_up = replays.held_up(session, settings.queue_name, settings.lane) if running else None
+        begun = alerts.open_alerts(session, settings.queue_name)
     return [
         f"work: {gate_in_words(gate)}",
         f"active: {active}",
@@ -117,6 +118,7 @@ def status(settings: Settings) -> list[str]:
         f"orphans: {orphans}",
         f"live workers: {workers}",
         f"replays running: {running}{'' if held_up is None else f'. {HELD_UP[held_up]}'}",
+        *(f"alert: {alert.kind}, since {alert.began_at:%Y-%m-%d %H:%M} UTC" for alert in begun),
     ]
 
 

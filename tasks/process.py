@@ -19,12 +19,14 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasks import sentry, traces
+from tasks.alerts import Alerts
 from tasks.attempt import Tools
 from tasks.database import Database
 from tasks.dispatcher import Dispatcher
 from tasks.heartbeat import Heartbeat, StopReason
 from tasks.intake import IntakePool
 from tasks.ledger import liveness, outbox
+from tasks.notices.sender import Upkeep, senders
 from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
 from tasks.queue import (
@@ -109,6 +111,9 @@ class WorkerProcess:
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
         self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
         self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
+        self.senders = senders(self.database.transaction, self.settings)
+        self.upkeep = Upkeep(self.database.transaction, self.settings.queue_name)
+        self.alerts = Alerts(self.database.transaction, self.settings)
         self.stopping = threading.Event()  # no new claims
         self.ended = threading.Event()  # nothing is held any more
         self.failed = False
@@ -124,6 +129,9 @@ class WorkerProcess:
             self.reconciler.run,
             self.replaying.run,
             self.withdrawals.run,
+            *(sender.run for sender in self.senders),
+            self.upkeep.run,
+            self.alerts.run,
             self._schedule,
             self._watch,
         ]

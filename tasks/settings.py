@@ -16,6 +16,7 @@ from tasks import addresses, budgets
 from tasks.costs import Prices, PricesWrong, parse_prices
 from tasks.ledger.recording import Terms
 from tasks.ledger.replays import ReplayTerms
+from tasks.notices import checks
 
 SAMPLE_SECRETS = frozenset({"change-me", "changeme", "secret", "dev", "your-secret-key", "replace-me"})
 MINIMUM_SECRET_LENGTH = 16
@@ -131,6 +132,19 @@ class Settings(BaseSettings):
     sentry_dsn: SecretStr | None = Field(None, description="Send faults of ours to Sentry, without any words.")
     otel_exporter_otlp_endpoint: str | None = Field(None, description="Send traces there, by OTLP over HTTP.")
 
+    smtp_host: str | None = Field(None, description="The server that takes the site's mail. Empty: no mail is offered.")
+    smtp_port: int | None = Field(None, ge=1, le=65535, description="Default: 587, with `tls` 465, with `none` 25.")
+    smtp_user: str | None = Field(None, description="Who signs in there, where it asks.")
+    smtp_password: SecretStr | None = Field(None, description="The password that goes with SMTP_USER.")
+    smtp_security: Literal["starttls", "tls", "none"] = Field("starttls", description="`tls`: from the first byte on.")
+    mail_from: str | None = Field(None, description="Whom the mail is from, such as Waybill <waybill@example.org>.")
+    alert_email: str | None = Field(None, description="Where alerts about the site go by mail.")
+    alert_webhook: str | None = Field(None, description="The https address where alerts about the site go.")
+    alert_webhook_secret: SecretStr | None = Field(None, description="whsec_ and base64: what those are signed with.")
+    alert_queue_age_seconds: float = Field(600, gt=0, allow_inf_nan=False, description="How long work may wait.")
+    alert_failures_per_hour: int = Field(20, ge=0, description="How many jobs may fail within an hour.")
+    webhook_loopback: bool = Field(False, description="In the demo only: webhooks may go to this machine, by http too.")
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -174,6 +188,16 @@ class Settings(BaseSettings):
         return ReplayTerms(self.job_deadline_seconds, self.max_attempts, self.lane)
 
     @property
+    def signing_key(self) -> str:
+        """What sessions, forms and links in mails are signed with."""
+        return self.secret_key.get_secret_value() if self.secret_key else "demo only, never on a real site"
+
+    @property
+    def can_mail(self) -> bool:
+        """Whether this site can send mail, and so may offer it."""
+        return self.smtp_host is not None
+
+    @property
     def sqlalchemy_url(self) -> str:
         """DATABASE_URL as SQLAlchemy wants it."""
         return addresses.with_our_driver(self.database_url.get_secret_value())
@@ -202,6 +226,7 @@ def load() -> Settings:
         *_wrong_prices(settings),
         *_wrong_watchers(settings),
         *budgets.faults(settings),
+        *checks.faults(settings),
     ]
     if faults:
         raise SettingsWrong(faults)

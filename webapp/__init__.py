@@ -25,6 +25,8 @@ from webapp import (
     jobs,
     metrics,
     models,
+    notice_words,
+    notices,
     operators,
     ops,
     ops_decisions,
@@ -68,6 +70,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         jobs.jobs,
         documents.documents,
         accounts.accounts,
+        notices.notices,
         api.api,
         ops.ops,
         ops_decisions.ops_decisions,
@@ -92,7 +95,7 @@ def _configure(app: Flask, settings: Settings) -> None:
     largest = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
     app.config.update(
         WAYBILL=settings,
-        SECRET_KEY=settings.secret_key.get_secret_value() if settings.secret_key else "demo only, never on a real site",
+        SECRET_KEY=settings.signing_key,
         SECRET_KEY_FALLBACKS=settings.earlier_secret_keys,
         SQLALCHEMY_DATABASE_URI=settings.sqlalchemy_url,
         SQLALCHEMY_ENGINE_OPTIONS=engine_options(settings, "waybill-web"),
@@ -129,6 +132,7 @@ def _furnish_templates(app: Flask) -> None:
         kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,
         usage=cost_words.usage_in_words,
+        why_not_sent=notice_words.why_not_sent,
     )
     app.jinja_env.globals["now"] = lambda: datetime.now(UTC)
     app.context_processor(lambda: {"viewer": _viewer()})

@@ -248,5 +248,11 @@ def account_page(
     with transaction() as database:
         owned = tokens.tokens_of(database, viewer().id)
     return render_template(
-        "account.html", tokens=owned, token=token, token_name=name, error=error, leaving=leaving or {}
+        "account.html",
+        tokens=owned,
+        token=token,
+        token_name=name,
+        error=error,
+        leaving=leaving or {},
+        settings=parts().settings,
     )

@@ -24,6 +24,6 @@ db = SQLAlchemy(model_class=WebBase, session_options={"expire_on_commit": False}
 migrate = Migrate(db=db)
 csrf = CSRFProtect()
 login = LoginManager()
-# Only sign-in, registration and refused API tokens are counted. Without Redis each process counts for itself.
+# Counted: sign-in, registration, refused API tokens, notices on demand. Without Redis each process counts for itself.
 limiter = Limiter(key_func=get_remote_address, in_memory_fallback_enabled=True, swallow_errors=True)
 htmx = Htmx()

@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from tasks.costs import Usage, usage_of
-from tasks.ledger import queries
+from tasks.ledger import queries, wishes
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Result
 from tasks.ledger.pulse import Pulse, pulse_of
@@ -58,8 +58,19 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class MailWish:
+    """Whether a mail tells when it is done. `confirmed`: there is an address that mail may go to."""
+
+    confirmed: bool
+    wanted: bool
+
+
+@dataclass(frozen=True)
 class StatusPage:
-    """A job as its owner sees it. `poll` is None when nothing will change by itself any more."""
+    """A job as its owner sees it. `poll` is None when nothing will change by itself any more.
+
+    `mail` is None where the site sends none, and when there is nothing left to tell.
+    """
 
     job: JobView
     reference: str
@@ -80,6 +91,7 @@ class StatusPage:
     can_cancel: bool
     beginning: str | None
     usage: Usage | None
+    mail: MailWish | None
 
     @property
     def announcement(self) -> str:
@@ -166,7 +178,13 @@ def page_of(
         can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
         beginning=_beginning(session, job, account_id),
         usage=_usage(session, job, account_id, settings) if with_cost else None,
+        mail=_mail_wish(session, job, account_id) if settings.can_mail and not job.finished else None,
     )
+
+
+def _mail_wish(session: Session, job: JobView, account_id: uuid.UUID) -> MailWish:
+    wanted = wishes.email_of_job(session, job.id, account_id)
+    return MailWish(confirmed=wanted is not None, wanted=bool(wanted))
 
 
 def _beginning(session: Session, job: JobView, account_id: uuid.UUID) -> str | None:

@@ -11,8 +11,9 @@ import uuid
 from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import responses
+from tasks.ledger import responses, wishes
 from tasks.ledger.models import Document, Job, Result, Submission
+from tasks.ledger.notice_models import Notice
 from tasks.ledger.states import State
 
 
@@ -56,6 +57,8 @@ def forget_account(session: Session, account_id: uuid.UUID) -> int:
         select(Document.id).where(Document.account_id == account_id).order_by(Document.id).with_for_update()
     )
     jobs = _forget_jobs(session, Job.account_id == account_id)
+    session.execute(delete(Notice).where(Notice.account_id == account_id))
+    wishes.forget_wishes(session, account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))
     return jobs

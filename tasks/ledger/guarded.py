@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, case, func, update
 from sqlalchemy.orm import Session
 
+from tasks.ledger import notices
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Attempt, Job
 from tasks.ledger.states import TERMINAL, TRANSITIONS, Event, Outcome
@@ -71,7 +72,7 @@ def move(
         statement = statement.where(Job.generation == claim.generation)
     target = case({str(before): str(after) for before, after in table.items()}, value=Job.state)
     terminal = [before for before, after in table.items() if after in TERMINAL]
-    return session.execute(
+    row = session.execute(
         statement.values(
             state=target,
             revision=Job.revision + 1,
@@ -81,6 +82,11 @@ def move(
         .returning(Job.state, Job.generation, Job.attempts, Job.max_attempts, Job.interruptions)
         .execution_options(synchronize_session=False)
     ).one_or_none()
+    if row is not None and row.state in TERMINAL:
+        notices.owe_of_end(session, job_id)  # here, so that no way to an end can forget it
+    elif row is not None and event is Event.REPLAY:
+        notices.withdraw_of_job(session, job_id)
+    return row
 
 
 def close_attempt(

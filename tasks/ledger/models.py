@@ -133,12 +133,12 @@ class Job(Base):
         Index("finished_jobs_by_end", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
         Index("held_jobs_by_lease", "lease_expires_at", postgresql_where=text("lease_expires_at IS NOT NULL")),
         Index("unfinished_jobs_by_deadline", "deadline_at", postgresql_where=text("finished_at IS NULL")),
-        Index("jobs_about_a_document", "document_id"),
         Index(
             "finished_jobs_with_content",
             "finished_at",
             postgresql_where=text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
         ),
+        Index("failed_jobs_by_end", "queue", "finished_at", postgresql_where=text("state = 'failed'")),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -173,6 +173,7 @@ class Job(Base):
 
     error_category: Mapped[str | None]
     error_code: Mapped[str | None]
+    email_when_done: Mapped[bool | None]  # None: as the account wants it for all its jobs
 
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]

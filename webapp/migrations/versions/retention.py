@@ -13,7 +13,6 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("jobs", sa.Column("content_deleted_at", sa.DateTime(timezone=True), nullable=True))
-    op.create_index("jobs_about_a_document", "jobs", ["document_id"], unique=False)
     op.create_index(
         "finished_jobs_with_content",
         "jobs",
@@ -41,5 +40,4 @@ def downgrade() -> None:
         table_name="jobs",
         postgresql_where=sa.text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
     )
-    op.drop_index("jobs_about_a_document", table_name="jobs")
     op.drop_column("jobs", "content_deleted_at")

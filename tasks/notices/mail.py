@@ -1,0 +1,105 @@
+"""One mail by SMTP. The key is the Message-ID, so that a mail that is sent again is known as the same one."""
+
+from __future__ import annotations
+
+import contextlib
+import smtplib
+import ssl
+from collections.abc import Iterator
+from email.charset import QP, Charset
+from email.header import Header
+from email.mime.text import MIMEText
+from email.utils import formataddr, formatdate, parseaddr
+from typing import TYPE_CHECKING
+
+from tasks.ledger.notices import OwedNotice
+from tasks.notices.errors import NotSent
+from tasks.notices.links import Links
+from tasks.notices.mails import MAILS, one_line
+
+if TYPE_CHECKING:
+    from tasks.settings import Settings
+
+SMTP_SECONDS = 15.0  # for each exchange with the server, which is the operator's own
+PORTS = {"starttls": 587, "tls": 465, "none": 25}
+READABLE = Charset("utf-8")
+READABLE.body_encoding = QP  # else the text is base64, which filters do not like
+
+
+def ascii_address(address: str) -> str:
+    """The address as every mail server takes it. Raises ValueError for one that cannot be written so."""
+    local, _, domain = address.rpartition("@")
+    if not local or any(ord(character) <= 32 for character in address):
+        raise ValueError
+    return f"{local}@{domain.encode('idna').decode()}".encode("ascii").decode()
+
+
+class MailPost:
+    """The way out for mail. `context` None: the certificates that this machine trusts."""
+
+    def __init__(self, settings: Settings, *, context: ssl.SSLContext | None = None) -> None:
+        self._settings = settings
+        self._context = context or ssl.create_default_context()
+
+    def send(self, notice: OwedNotice) -> None:
+        """Send it once. Raises NotSent."""
+        try:
+            message = self._message(notice)
+        except ValueError:  # what stands in an address or a header cannot stand there
+            raise NotSent("address_wrong", for_good=True) from None
+        try:
+            with self._server() as server:
+                server.send_message(message)
+        except smtplib.SMTPRecipientsRefused as error:
+            code = next(iter(error.recipients.values()))[0]
+            raise NotSent("recipient_refused", for_good=code >= 500) from None
+        except smtplib.SMTPAuthenticationError:
+            raise NotSent("auth") from None
+        except smtplib.SMTPNotSupportedError:
+            raise NotSent("not_supported") from None
+        except smtplib.SMTPResponseException as error:
+            for_good = isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= 500
+            raise NotSent(f"smtp_{error.smtp_code}", for_good=for_good) from None
+        except smtplib.SMTPException:
+            raise NotSent("connection_broken") from None
+        except ssl.SSLError:
+            raise NotSent("tls") from None
+        except TimeoutError:
+            raise NotSent("timeout") from None
+        except OSError:
+            raise NotSent("connect") from None
+
+    def _message(self, notice: OwedNotice) -> MIMEText:
+        words = MAILS.get(notice.what)
+        if words is None:
+            raise NotSent("no_words")  # owed by newer code, which may be there at the next try
+        mail = words(notice.facts, Links(self._settings))
+        sender = parseaddr(self._settings.mail_from or "")
+        # Not an EmailMessage: it puts a second space into a subject that is folded before a word it has to encode.
+        message = MIMEText(mail.text, "plain", READABLE)  # type: ignore[arg-type]
+        message["From"] = formataddr(sender)
+        message["To"] = ascii_address(notice.target)
+        message["Subject"] = Header(one_line(mail.subject), header_name="Subject").encode()
+        message["Date"] = formatdate()
+        message["Message-ID"] = f"<{notice.key}@{sender[1].rpartition('@')[2]}>"
+        message["Auto-Submitted"] = "auto-generated"  # no holiday notes in return
+        return message
+
+    @contextlib.contextmanager
+    def _server(self) -> Iterator[smtplib.SMTP]:
+        settings = self._settings
+        host, port = settings.smtp_host or "", settings.smtp_port or PORTS[settings.smtp_security]
+        if settings.smtp_security == "tls":
+            server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=SMTP_SECONDS, context=self._context)
+        else:
+            server = smtplib.SMTP(host, port, timeout=SMTP_SECONDS)
+        try:
+            if settings.smtp_security == "starttls":
+                server.starttls(context=self._context)
+            if settings.smtp_user is not None and settings.smtp_password is not None:
+                server.login(settings.smtp_user, settings.smtp_password.get_secret_value())
+            yield server
+            with contextlib.suppress(smtplib.SMTPException, OSError):
+                server.quit()  # what was taken was taken, however the goodbye goes
+        finally:
+            server.close()

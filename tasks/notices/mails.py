@@ -1,0 +1,100 @@
+"""What the mails say. A sort of mail is a function from facts to words, entered in `MAILS` under its event's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.notices.links import Links
+
+LONGEST_SUBJECT = 120
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A mail in plain text. The subject is made one short line when it is sent."""
+
+    subject: str
+    text: str
+
+
+Words = Callable[[Facts, Links], Mail]
+
+
+def _why(links: Links) -> str:
+    return f"You get this mail because you asked for it. Change that here:\n{links.page('/account/notices')}\n"
+
+
+def saved(facts: Facts, links: Links) -> Mail:
+    """A job of the reader's succeeded."""
+    page = links.page(f"/jobs/{facts['id']}")
+    return Mail(
+        f"Saved: {facts['title']}",
+        f"What you asked for is done and saved:\n\n  {facts['title']}\n  {page}\n\n{_why(links)}",
+    )
+
+
+def stopped(facts: Facts, links: Links) -> Mail:
+    """A job of the reader's failed. Why stands on its page, in the words that are kept there."""
+    page = links.page(f"/jobs/{facts['id']}")
+    return Mail(
+        f"Stopped: {facts['title']}",
+        "The work on your document has stopped. What happened, and what you can do, is on its page:\n\n"
+        f"  {facts['title']}\n  {page}\n\n{_why(links)}",
+    )
+
+
+def confirm(facts: Facts, links: Links) -> Mail:
+    """Whoever registered with this address wants mails. Holds nothing that they wrote."""
+    link = links.signed("/account/notices/confirm", "confirm mail address", [facts["account"], facts["address"]])
+    return Mail(
+        "Confirm your e-mail address",
+        f"Somebody, most likely you, wants an e-mail at this address when a document is done at\n{links.page('/')}\n\n"
+        f"If that was you, confirm it within a day:\n{link}\n\nIf it was not you, do nothing. No further mail comes.\n",
+    )
+
+
+def test(facts: Facts, links: Links) -> Mail:
+    """The reader asked whether mail arrives."""
+    return Mail("A test", f"You asked for this test. Mail from this site reaches you.\n\n{_why(links)}")
+
+
+_ALERTS: Mapping[str, tuple[str, str]] = {
+    "queue_age": ("Work waits for too long", "Is a worker running, and has it free slots?"),
+    "failures": ("Many jobs fail", "The list of failed jobs says why: python -m tasks jobs list --state failed"),
+    "orphans": ("Jobs are owed nothing", "This should never be. The log of the worker says more."),
+    "lane_stopped": (
+        "The AI service refuses this site",
+        "Put right what the cause names, then: python -m tasks ops resume",
+    ),
+}
+
+
+def alert(facts: Facts, links: Links) -> Mail:
+    """A limit of the site was passed, still is, or is kept again."""
+    about, remedy = _ALERTS.get(str(facts["kind"]), (str(facts["kind"]), ""))
+    since = f"Since: {facts['began_at']}"
+    measured = "\n".join(f"{name}: {value}" for name, value in facts["measured"].items() if value is not None)
+    if facts["phase"] == "over":
+        return Mail(f"Over: {about}", f"{about}: this is over.\n\n{since}\n\n{links.page('/')}\n")
+    first = "Still: " if facts["phase"] == "repeated" else "Alert: "
+    return Mail(f"{first}{about}", f"{about}.\n\n{measured}\n{since}\n\n{remedy}\n\n{links.page('/')}\n")
+
+
+MAILS: dict[str, Words] = {
+    "job.succeeded": saved,
+    "job.failed": stopped,
+    "email.confirm": confirm,
+    "test": test,
+    "alert.began": alert,
+    "alert.repeated": alert,
+    "alert.over": alert,
+}
+
+
+def one_line(text: str) -> str:
+    """A subject: no line break, no control character, and not long."""
+    flat = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return flat if len(flat) <= LONGEST_SUBJECT else f"{flat[: LONGEST_SUBJECT - 1].rstrip()}…"

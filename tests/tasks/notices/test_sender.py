@@ -1,0 +1,202 @@
+"""What is owed is sent, by any number of senders; what cannot be sent harms nothing else."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+from standardwebhooks.webhooks import Webhook
+
+from tasks.database import Database
+from tasks.ledger import notices, transitions, wishes
+from tasks.ledger.notice_models import Channel, Notice
+from tasks.ledger.notices import TRIES, OwedNotice
+from tasks.ledger.states import State
+from tasks.notices.errors import NotSent
+from tasks.notices.sender import Sender, Upkeep, senders
+from tasks.settings import Settings
+from tests.support import house
+from tests.support.receivers import MailReceiver, WebhookReceiver, mail_receiver, webhook_receiver
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.fixture
+def hook() -> Iterator[WebhookReceiver]:
+    with webhook_receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def mailbox() -> Iterator[MailReceiver]:
+    with mail_receiver() as receiver:
+        yield receiver
+
+
+def telling(settings: Settings, **more: Any) -> Settings:
+    return settings.model_copy(update={"webhook_loopback": True, "app_base_url": "http://127.0.0.1", **more})
+
+
+def mailing(settings: Settings, mailbox: MailReceiver, **more: Any) -> Settings:
+    ours = {"smtp_host": "127.0.0.1", "smtp_port": mailbox.port, "smtp_security": "none", "mail_from": "w@example.org"}
+    return telling(settings, **ours, **more)
+
+
+def send_all(database: Database, settings: Settings) -> int:
+    """One step of each sender of a process, to its end."""
+    taken = 0
+    for sender in senders(database.transaction, settings):
+        taken += sender.step()
+        assert sender.wait_until_idle(20)
+    return taken
+
+
+def come_due(database: Database) -> None:
+    with database.transaction() as session:
+        session.execute(text("UPDATE notices SET due_at = now()"))
+
+
+def rows(database: Database) -> list[Notice]:
+    with database.transaction() as session:
+        return list(session.execute(select(Notice).order_by(Notice.key)).scalars())
+
+
+def a_job_ends(database: Database, account_id: uuid.UUID, url: str | None, address: str | None = None) -> uuid.UUID:
+    with database.transaction() as session:
+        if url is not None:
+            wishes.wish_webhook(session, account_id, url)
+        if address is not None:
+            wishes.wish_email(session, account_id, address, on=True)
+        job_id = house.submit(session, account_id, uuid.uuid4().hex.encode()).job_id
+        transitions.succeed(session, house.claim(session, job_id), text="The pier.", facts={})
+        return job_id
+
+
+def test_both_ways_of_telling_arrive_once(
+    database: Database, settings: Settings, account_id: uuid.UUID, hook: WebhookReceiver, mailbox: MailReceiver
+) -> None:
+    job_id = a_job_ends(database, account_id, hook.url, "ada@example.org")
+    with database.transaction() as session:
+        secret = wishes.secret_for(session, account_id, hook.url)
+    ours = mailing(settings, mailbox)
+    assert send_all(database, ours) == 2
+    come_due(database)
+    assert send_all(database, ours) == 0
+    assert secret is not None
+    said = Webhook(secret).verify(hook.received[0].body, dict(hook.received[0].headers))
+    assert said["data"]["id"] == str(job_id)
+    assert mailbox.received[0]["To"] == "ada@example.org"
+    assert (len(hook.received), len(mailbox.received)) == (1, 1)
+
+
+def test_a_failing_webhook_backs_off_and_is_given_up_and_its_job_never_hears_of_it(
+    database: Database, settings: Settings, account_id: uuid.UUID, hook: WebhookReceiver
+) -> None:
+    job_id = a_job_ends(database, account_id, hook.url)
+    with database.transaction() as session:
+        before = session.execute(text("SELECT * FROM jobs")).one()
+    hook.answers = [500] * (TRIES + 5)
+    for attempt in range(1, TRIES + 1):
+        assert send_all(database, telling(settings)) == 1, attempt
+        assert send_all(database, telling(settings)) == 0, "it waits"
+        come_due(database)
+    assert send_all(database, telling(settings)) == 0
+    (row,) = rows(database)
+    assert (row.tries, row.error_code, row.gave_up_at is not None) == (TRIES, "http_500", True)
+    assert len({request.headers["webhook-id"] for request in hook.received}) == 1
+    with database.transaction() as session:
+        assert session.execute(text("SELECT * FROM jobs")).one() == before
+        assert house.state_of(session, job_id) is State.SUCCEEDED
+
+
+def test_a_webhook_that_is_not_wanted_any_more_gets_nothing(
+    database: Database, settings: Settings, account_id: uuid.UUID, hook: WebhookReceiver
+) -> None:
+    a_job_ends(database, account_id, hook.url)
+    with database.transaction() as session:
+        wishes.drop_webhook(session, account_id)
+    assert send_all(database, telling(settings)) == 1
+    assert hook.received == [] and rows(database)[0].error_code == "not_wanted"
+
+
+def test_an_alert_is_signed_with_the_operators_secret(
+    database: Database, settings: Settings, hook: WebhookReceiver
+) -> None:
+    with database.transaction() as session:
+        notices.owe_notice(
+            session,
+            queue=house.QUEUE,
+            key="alert_1_began",
+            channel=Channel.WEBHOOK,
+            target=hook.url,
+            what="alert.began",
+            facts={"kind": "orphans"},
+        )
+    theirs = house.settings(
+        {"DATABASE_URL": settings.database_url.get_secret_value(), "REDIS_URL": "redis://r"},
+        webhook_loopback=True,
+        alert_webhook=hook.url,
+        alert_webhook_secret=SECRET,
+    )
+    assert send_all(database, theirs) == 1
+    assert Webhook(SECRET).verify(hook.received[0].body, dict(hook.received[0].headers))["type"] == "alert.began"
+
+
+def test_a_server_that_says_nothing_holds_up_nobody_else(database: Database) -> None:
+    stuck, seen = threading.Event(), []
+
+    def send(notice: OwedNotice) -> None:
+        if notice.target == "slow":
+            stuck.wait(30)
+            raise NotSent("timeout")
+        seen.append(notice.key)
+
+    with database.transaction() as session:
+        for key, target in (("a", "slow"), ("b", "slow"), ("c", "quick"), ("d", "quick")):
+            notices.owe_notice(
+                session, queue=house.QUEUE, key=key, channel=Channel.WEBHOOK, target=target, what="test", facts={}
+            )
+    sender = Sender(database.transaction, house.QUEUE, Channel.WEBHOOK, send, at_once=2)
+    stopping = threading.Event()
+    loop = threading.Thread(target=sender.run, args=(stopping,))
+    loop.start()
+    try:
+        house.wait_until(lambda: len(seen) == 2, what=lambda: str(seen))
+        assert sorted(seen) == ["c", "d"]
+    finally:
+        stuck.set()
+        stopping.set()
+        loop.join(20)
+
+
+def test_a_fault_of_ours_in_one_message_ends_no_other(database: Database) -> None:
+    def send(notice: OwedNotice) -> None:
+        if notice.key == "bad":
+            raise KeyError("facts")
+
+    with database.transaction() as session:
+        for key in ("bad", "good"):
+            notices.owe_notice(
+                session, queue=house.QUEUE, key=key, channel=Channel.EMAIL, target=key, what="test", facts={}
+            )
+    sender = Sender(database.transaction, house.QUEUE, Channel.EMAIL, send, at_once=4)
+    assert sender.step() == 2 and sender.wait_until_idle(20)
+    assert [(row.key, row.error_code, row.sent_at is not None) for row in rows(database)] == [
+        ("bad", "internal", False),
+        ("good", None, True),
+    ]
+
+
+def test_mail_that_this_site_cannot_send_any_more_is_given_up_in_the_end(
+    database: Database, settings: Settings, account_id: uuid.UUID
+) -> None:
+    a_job_ends(database, account_id, None, "ada@example.org")
+    assert send_all(database, telling(settings)) == 0, "without SMTP nobody takes it"
+    with database.transaction() as session:
+        session.execute(text("UPDATE notices SET created_at = now() - interval '3 days'"))
+    assert Upkeep(database.transaction, house.QUEUE).step() == 1
+    assert rows(database)[0].error_code == "expired"
