@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(4, ge=1, description="Connections to PostgreSQL a process may hold.")
     sweep_seconds: float = Field(2, gt=0, allow_inf_nan=False, description="How often the reconciler looks.")
 
+    web_threads: int = Field(8, ge=1, description="Threads of a web process. Half of them may wait for a job.")
+    api_requests_per_minute: int = Field(600, ge=1, description="Requests an account may send to the API.")
     max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024)
     call_chars: int = Field(24_000, ge=200, description="Characters of a document that one request may hold.")
     parts_at_once: int = Field(

@@ -15,6 +15,7 @@ from tasks.settings import Settings
 from webapp import (
     accounts,
     api,
+    api_docs,
     assets,
     cost_words,
     documents,
@@ -51,7 +52,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, health.health):
+    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, api_docs.api_docs, health.health):
         app.register_blueprint(blueprint)
     csrf.exempt(api.api)
     app.cli.add_command(accounts_cli)

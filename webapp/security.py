@@ -40,8 +40,8 @@ def _add_headers(response: Response) -> Response:
 
 
 def is_api() -> bool:
-    """Whether a program asked, which gets JSON whatever goes wrong."""
-    return request.path.startswith("/api/")
+    """Whether a program asked, which gets JSON whatever goes wrong. The page about the API is for people."""
+    return request.path.startswith("/api/") and request.path != "/api/docs"
 
 
 def safe_next(address: str | None) -> str | None:

@@ -252,11 +252,17 @@ def jobs_of(
     limit: int,
     before: tuple[datetime, uuid.UUID] | None = None,
     state: State | None = None,
+    among: Select[tuple[uuid.UUID]] | None = None,
 ) -> list[JobView]:
-    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen."""
+    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen.
+
+    `among` selects the ids of those that are meant; None for all.
+    """
     statement = _job_columns().where(Job.account_id == account_id)
     if before is not None:
         statement = statement.where(tuple_(Job.created_at, Job.id) < tuple_(*before))
+    if among is not None:
+        statement = statement.where(Job.id.in_(among))
     if state is not None:
         statement = statement.where(Job.state == state)
     rows = session.execute(

@@ -21,6 +21,7 @@ from tasks.ledger.guarded import Claim
 from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
+from tests.support.contract import CheckedClient
 from webapp import create_app
 from webapp.extensions import db, limiter
 
@@ -131,6 +132,7 @@ def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> It
     def make(**changed: Any) -> Flask:
         app = create_app(settings.model_copy(update=changed))
         app.config["TESTING"] = True
+        app.test_client_class = CheckedClient
         made.append(app)
         return app
 
