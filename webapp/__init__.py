@@ -19,6 +19,7 @@ from webapp import (
     assets,
     cost_words,
     documents,
+    embed,
     errors,
     health,
     jobs,
@@ -27,6 +28,7 @@ from webapp import (
     render,
     security,
     status_page,
+    upload_links_api,  # noqa: F401 (adds its routes to the API)
     wording,
     work_words,
 )
@@ -52,9 +54,11 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (jobs.jobs, documents.documents, accounts.accounts, api.api, api_docs.api_docs, health.health):
+    pages = (jobs.jobs, documents.documents, accounts.accounts, embed.embed, api_docs.api_docs)
+    for blueprint in (*pages, api.api, health.health):
         app.register_blueprint(blueprint)
     csrf.exempt(api.api)
+    csrf.exempt(embed.embed)  # no cookie counts there; its form brings a proof of its own
     app.cli.add_command(accounts_cli)
     app.before_request(_keep_session_fresh)
     if settings.proxy_hops:
@@ -123,7 +127,9 @@ def _viewer() -> models.Account | None:
 
 def _keep_session_fresh() -> None:
     """A page opened by a person prolongs the session, once a day; a poll does not."""
-    if request.method == "GET" and not security.is_api() and not is_htmx() and "_user_id" in session:
+    if request.method != "GET" or security.is_api() or is_htmx() or g.get("nobody"):
+        return
+    if "_user_id" in session:
         today = datetime.now(UTC).date().isoformat()
         if session.get("day") != today:
             session["day"] = today

@@ -106,7 +106,8 @@ def create() -> ResponseReturnValue:
 
 
 def _handed_in(fields: dict[str, Any]) -> HandedIn:
-    settings, title = parts().settings, text_of(fields, "title", "")
+    settings = parts().settings
+    title = "" if fields.get("title") is None else text_of(fields, "title", "")
     files = request.files.getlist("file")
     if len(files) > 1:
         raise NotAccepted("several", wording.SEVERAL_HANDED_IN, field="file")
@@ -127,7 +128,7 @@ def index() -> ResponseReturnValue:
     return job_list("api.index")
 
 
-def job_list(endpoint: str, among: Select[tuple[uuid.UUID]] | None = None, **place: Any) -> ResponseReturnValue:
+def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any) -> ResponseReturnValue:
     """A page of the account's jobs; `among` are the ids of those that are meant, None for all."""
     limit, before = page_asked_for()
     state = state_asked_for()

@@ -1,4 +1,4 @@
-"""Where a page of a list goes on: after the last job that was shown."""
+"""Where a page of a list goes on: after the last entry that was shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ Cursor = tuple[datetime, uuid.UUID]
 
 def after(job: JobView) -> str:
     """The text that stands for "older than this one" in an address."""
-    return f"{job.created_at.isoformat().replace('+00:00', 'Z')}_{job.id.hex}"
+    return at(job.created_at, job.id)
+
+
+def at(created_at: datetime, identity: uuid.UUID) -> str:
+    """The same for whatever has an id and was made at a moment."""
+    return f"{created_at.isoformat().replace('+00:00', 'Z')}_{identity.hex}"
 
 
 def read(text: str) -> Cursor | None:

@@ -16,7 +16,7 @@ from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
 from webapp import cursors, status_page, wording
 from webapp.accounts import viewer
-from webapp.door import HandedIn, NotAccepted, take_file, take_text
+from webapp.door import NotAccepted, take_form
 from webapp.errors import drain, form_too_old, not_found
 from webapp.hx import is_htmx
 from webapp.parts import parts
@@ -94,7 +94,7 @@ def create() -> ResponseReturnValue:
         workflow = workflow_of(request.form.get("workflow", "summary"))
         recorded = submit(
             viewer().id,
-            _handed_in(),
+            take_form(request.form, request.files, parts().settings),
             workflow,
             _options_of(workflow),
             idempotency_key=usable_key(request.form.get("idempotency_key")),
@@ -135,25 +135,6 @@ def _options_of(workflow: Workflow) -> Options:
         return options_of(workflow, {name: request.form[at] for name, at in fields.items() if at in request.form})
     except NotAccepted as refused:
         raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
-
-
-def _handed_in() -> HandedIn:
-    """The one document of the form. Raises NotAccepted for none and for two."""
-    settings = parts().settings
-    title, text = request.form.get("title", ""), request.form.get("text", "")
-    chosen = []
-    for file in request.files.getlist("file"):
-        empty = not file.stream.read(1)
-        file.stream.seek(0)
-        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
-            chosen.append(file)
-    if chosen and text.strip():
-        raise NotAccepted("both", wording.BOTH_HANDED_IN, field="file")
-    if len(chosen) > 1:
-        raise NotAccepted("several", wording.SEVERAL_HANDED_IN, field="file")
-    if chosen:
-        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
-    return take_text(text, title, settings)
 
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:

@@ -70,10 +70,8 @@ def _form_fields() -> dict[str, Any]:
 
 
 def text_of(fields: dict[str, Any], name: str, default: str) -> str:
-    """A field that is text; the default where it is missing or null. Raises NotAccepted."""
-    value = fields.get(name)
-    if value is None:
-        return default
+    """A field that is text; the default where it is missing. Raises NotAccepted."""
+    value = fields.get(name, default)
     if not isinstance(value, str):
         raise NotAccepted(f"{name}_wrong", f"{name} must be a string.", field=name)
     return value
@@ -85,6 +83,23 @@ def options_in(fields: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise NotAccepted("options_wrong", "options must be an object.", field="options")
     return options
+
+
+def number_of(fields: dict[str, Any], name: str, default: int, low: int, high: int) -> int:
+    """A field that is a whole number; the default where it is missing. Raises NotAccepted."""
+    value = fields.get(name, default)
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON tells no 3 from 3.0
+    if isinstance(value, bool) or not whole or not low <= value <= high:
+        raise NotAccepted(f"{name}_wrong", f"{name} must be a whole number from {low} to {high}.", field=name)
+    return int(value)
+
+
+def flag_of(fields: dict[str, Any], name: str) -> bool:
+    """A field that is true or false; false where it is missing. Raises NotAccepted."""
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise NotAccepted(f"{name}_wrong", f"{name} must be true or false.", field=name)
+    return value
 
 
 def number_in_query(name: str, low: int, high: int) -> int | None:

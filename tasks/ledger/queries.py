@@ -252,7 +252,7 @@ def jobs_of(
     limit: int,
     before: tuple[datetime, uuid.UUID] | None = None,
     state: State | None = None,
-    among: Select[tuple[uuid.UUID]] | None = None,
+    among: Select[uuid.UUID] | None = None,
 ) -> list[JobView]:
     """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen.
 

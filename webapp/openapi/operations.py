@@ -16,6 +16,7 @@ from webapp.waiting import LONGEST_WAIT_SECONDS
 Json = Mapping[str, Any]
 TAGS = {
     "Jobs": "A job is a document and what is wanted of it.",
+    "Upload links": "By a link, people without an account hand in documents for yours, on your own page or on ours.",
 }
 
 
@@ -44,6 +45,13 @@ class Operation:
 
 PATH_PARAMETERS: Json = {
     "job_id": {"name": "job_id", "in": "path", "required": True, "schema": schemas.ID, "description": "Of the job."},
+    "link_id": {
+        "name": "link_id",
+        "in": "path",
+        "required": True,
+        "schema": schemas.ID,
+        "description": "Of the upload link.",
+    },
 }
 
 
@@ -55,7 +63,7 @@ def in_query(name: str, schema: Json, about: str) -> Json:
     return {"name": name, "in": "query", "schema": schema, "description": about}
 
 
-JOB_ID = path_parameter("job_id")
+JOB_ID, LINK_ID = path_parameter("job_id"), path_parameter("link_id")
 IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -112,5 +120,26 @@ ALL: Mapping[str, Operation] = {
         },
         bad=(404, 409),
         parameters=(JOB_ID,),
+    ),
+    "api.create_upload_link": Operation(
+        "Upload links",
+        {201: given("The link.", "UploadLink", "Location")},
+        bad=(400, 409, 413, 415, 422),
+        bodies={"application/json": "UploadLinkRequest"},
+    ),
+    "api.list_upload_links": Operation(
+        "Upload links", {200: given("A page of the list.", "UploadLinkList", "Link")}, bad=(422,), parameters=LIST
+    ),
+    "api.show_upload_link": Operation(
+        "Upload links", {200: given("The link.", "UploadLink")}, bad=(404,), parameters=(LINK_ID,)
+    ),
+    "api.list_jobs_of_upload_link": Operation(
+        "Upload links",
+        {200: given("A page of the list.", "JobList", "Link")},
+        bad=(404, 422),
+        parameters=(LINK_ID, *LIST, STATE),
+    ),
+    "api.revoke_upload_link": Operation(
+        "Upload links", {204: given("It is revoked.", None)}, bad=(404,), parameters=(LINK_ID,)
     ),
 }

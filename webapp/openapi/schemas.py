@@ -9,8 +9,10 @@ from tasks.ledger.errors import Category
 from tasks.ledger.states import State
 from tasks.settings import Settings
 from tasks.workflows import Choice, Option, Workflow
+from webapp import upload_links
 from webapp.submitting import offered
 from webapp.titles import LONGEST
+from webapp.upload_links import LinkState
 
 Json = dict[str, Any]
 INSTANT: Json = {"type": "string", "format": "date-time"}
@@ -29,6 +31,9 @@ def all_of_them(settings: Settings) -> Json:
         "Job": JOB,
         "JobList": listing("jobs", "Job"),
         "Result": RESULT,
+        "UploadLinkRequest": upload_link_request(),
+        "UploadLink": UPLOAD_LINK,
+        "UploadLinkList": listing("upload_links", "UploadLink"),
         "Usage": USAGE,
         "Problem": PROBLEM,
     }
@@ -142,6 +147,54 @@ def job_form(settings: Settings) -> Json:
     return {"allOf": [one_a_workflow(fields, []), {"title": "A file or a text", **either}]}
 
 
+FRAME_ORIGINS: Json = {
+    "type": "array",
+    "items": {"type": "string", "pattern": upload_links.ORIGIN},
+    "maxItems": upload_links.MOST_ORIGINS,
+}
+RETURN_URL: Json = {"type": "string", "pattern": upload_links.ADDRESS, "maxLength": upload_links.LONGEST_ADDRESS}
+SHOW_RESULT = "Whether whoever handed a document in may read what was made of it."
+WAY_BACK = "Where the pages lead back to."
+
+
+def whole(low: int, high: int, default: int) -> Json:
+    return {"type": "integer", "minimum": low, "maximum": high, "default": default}
+
+
+def upload_link_request() -> Json:
+    """What a link shall allow."""
+    fields = {
+        "expires_in": said(
+            whole(upload_links.SHORTEST, upload_links.LONGEST, upload_links.EXPIRES_IN),
+            "Seconds until it takes nothing more.",
+        ),
+        "max_uses": said(whole(1, upload_links.MOST_USES, 1), "How many documents may be handed in by it."),
+        "frame_origins": said(FRAME_ORIGINS, "The sites whose pages may show the form, like https://www.example.org."),
+        "return_url": or_null(RETURN_URL, WAY_BACK),
+        "show_result": said({"type": "boolean", "default": False}, SHOW_RESULT),
+    }
+    return one_a_workflow(fields, [])
+
+
+UPLOAD_LINK = thing(
+    {
+        "id": ID,
+        "state": {"type": "string", "enum": [str(state) for state in LinkState]},
+        "workflow": {"type": "string"},
+        "options": {"type": "object"},
+        "uses": said(COUNT, "How many documents were handed in by it."),
+        "max_uses": COUNT,
+        "frame_origins": FRAME_ORIGINS,
+        "return_url": or_null(RETURN_URL, WAY_BACK),
+        "show_result": said({"type": "boolean"}, SHOW_RESULT),
+        "created_at": INSTANT,
+        "expires_at": INSTANT,
+        "upload_url": said({"type": "string", "format": "uri"}, "The form. Whoever has this address may use it."),
+        "html": said({"type": "string"}, "The form for a page of your own: copy it there as it is."),
+        "url": ADDRESS,
+        "jobs_url": said(ADDRESS, "The jobs that came by it."),
+    }
+)
 STATE: Json = {"type": "string", "enum": [str(state) for state in State]}
 CATEGORY: Json = {"type": "string", "enum": [str(category) for category in Category]}
 SPENT: Json = {
