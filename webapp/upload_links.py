@@ -131,16 +131,13 @@ def links_of(session: Session, account_id: uuid.UUID, *, limit: int, before: Cur
     return [Link(row[0], LinkState(row[1])) for row in session.execute(newest)]
 
 
-def revoke(session: Session, link_id: uuid.UUID, account_id: uuid.UUID) -> bool:
-    """Close a link for good, and the pages of what was handed in by it. False if the account has no such link."""
-    return bool(
-        session.execute(
-            update(UploadLink)
-            .where(UploadLink.id == link_id, UploadLink.account_id == account_id)
-            .values(revoked_at=func.coalesce(UploadLink.revoked_at, func.now()))
-            .returning(UploadLink.id)
-            .execution_options(synchronize_session=False)
-        ).all()
+def revoke(session: Session, link_id: uuid.UUID, account_id: uuid.UUID) -> None:
+    """Close the account's link for good, and the pages of what was handed in by it. Nothing if it has none."""
+    session.execute(
+        update(UploadLink)
+        .where(UploadLink.id == link_id, UploadLink.account_id == account_id)
+        .values(revoked_at=func.coalesce(UploadLink.revoked_at, func.now()))
+        .execution_options(synchronize_session=False)
     )
 
 

@@ -6,7 +6,7 @@ import re
 import uuid
 from typing import Any
 
-from flask import Response, g, render_template, request, url_for
+from flask import g, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp import cursors, upload_links
@@ -106,14 +106,12 @@ def list_jobs_of_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
     return job_list("api.list_jobs_of_upload_link", among=upload_links.jobs_by(link_id), link_id=link_id)
 
 
-@api.delete("/upload-links/<uuid:link_id>")
+@api.post("/upload-links/<uuid:link_id>/revoke")
 def revoke_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
-    """Revoke the link. Nothing more is handed in by it, and the pages of what was are closed. The jobs stay."""
+    """Revoke the link. Nothing more is handed in by it, and the pages of what was are closed; the jobs stay."""
     with transaction() as session:
-        revoked = upload_links.revoke(session, link_id, g.account_id)
-    if not revoked:
-        raise Problem(problem(404, PAGES[404][0]))
-    return Response(status=204)
+        upload_links.revoke(session, link_id, g.account_id)
+    return answer(link_json(_link(link_id)))
 
 
 def _link(link_id: uuid.UUID) -> Link:

@@ -276,7 +276,7 @@ def test_what_was_deleted_or_revoked_is_gone(opens: Opens, database: Database, p
     address = poll_address(deleted.see(first).text)
     [job] = program.ask("GET", f"/upload-links/{deleted.link_id}/jobs").json["jobs"]
     program.ask("DELETE", f"/jobs/{job['id']}")
-    program.ask("DELETE", f"/upload-links/{revoked.link_id}")
+    program.ask("POST", f"/upload-links/{revoked.link_id}/revoke")
     for sender, sent in ((deleted, first), (revoked, second)):
         page = sender.see(sent)
         assert (page.status_code, ancestors(page)) == (410, SITE)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.settings import Settings
+from webapp import cursors
 from webapp.api import LARGEST_PAGE, LARGEST_REVISION, PAGE
 from webapp.openapi import schemas
 from webapp.openapi.answers import EVERYWHERE, given, refused
@@ -77,7 +78,11 @@ LIST = (
         {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
         "How many entries a page has at most.",
     ),
-    in_query("before", {"type": "string"}, "Where the page begins. Take it from the address in `next`."),
+    in_query(
+        "before",
+        {"type": "string", "pattern": cursors.PATTERN},
+        "Where the page begins: take it out of `next`.",
+    ),
 )
 STATE = in_query("state", schemas.STATE, "Only jobs in this state.")
 WAIT = (
@@ -140,6 +145,6 @@ ALL: Mapping[str, Operation] = {
         parameters=(LINK_ID, *LIST, STATE),
     ),
     "api.revoke_upload_link": Operation(
-        "Upload links", {204: given("It is revoked.", None)}, bad=(404,), parameters=(LINK_ID,)
+        "Upload links", {200: given("The link.", "UploadLink")}, bad=(404,), parameters=(LINK_ID,)
     ),
 }

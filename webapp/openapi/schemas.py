@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.ledger.errors import Category
@@ -105,14 +105,17 @@ def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
     return {"workflow": name, "options": ref(f"Options_{workflow.name}")}, needed
 
 
-def one_a_workflow(properties: Mapping[str, Any], required: Sequence[str]) -> Json:
-    """An object with these properties, and `workflow` and `options` that go together."""
-    kinds = []
+def one_a_workflow(*kinds_of: tuple[Mapping[str, Any], Sequence[str]]) -> Json:
+    """An object with properties and required ones as given, and `workflow` and `options` that go together."""
+    kinds = [kind for properties, required in kinds_of for kind in _kinds(properties, required)]
+    return kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
+
+
+def _kinds(properties: Mapping[str, Any], required: Sequence[str]) -> Iterator[Json]:
     for workflow in offered():
         fields, needed = workflow_fields(workflow)
         schema = thing({**properties, **fields}, optional={*properties, *fields} - {*required, *needed})
-        kinds.append({"title": workflow.title, **schema})
-    return kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
+        yield {"title": workflow.title, **schema}
 
 
 TITLE = f"What to call it, at most {LONGEST} characters; else the file's name or the first words."
@@ -131,7 +134,7 @@ def text_of_document(settings: Settings) -> Json:
 def job_request(settings: Settings) -> Json:
     """A text that is handed in."""
     title = or_null({"type": "string"}, TITLE)
-    return one_a_workflow({"text": text_of_document(settings), "title": title}, ["text"])
+    return one_a_workflow(({"text": text_of_document(settings), "title": title}, ["text"]))
 
 
 def job_form(settings: Settings) -> Json:
@@ -139,12 +142,13 @@ def job_form(settings: Settings) -> Json:
     file = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
+        "minLength": 1,
         "description": "PDF, Word (.docx), OpenDocument, RTF, HTML, Markdown, CSV or plain text, "
         f"at most {settings.max_upload_bytes:,} bytes.",
     }
-    fields = {"file": file, "text": text_of_document(settings), "title": said({"type": "string"}, TITLE)}
-    either = {"oneOf": [{"required": ["file"]}, {"required": ["text"]}]}
-    return {"allOf": [one_a_workflow(fields, []), {"title": "A file or a text", **either}]}
+    title = said({"type": "string"}, TITLE)
+    text = text_of_document(settings)
+    return one_a_workflow(({"file": file, "title": title}, ["file"]), ({"text": text, "title": title}, ["text"]))
 
 
 FRAME_ORIGINS: Json = {
@@ -173,7 +177,7 @@ def upload_link_request() -> Json:
         "return_url": or_null(RETURN_URL, WAY_BACK),
         "show_result": said({"type": "boolean", "default": False}, SHOW_RESULT),
     }
-    return one_a_workflow(fields, [])
+    return one_a_workflow((fields, []))
 
 
 UPLOAD_LINK = thing(
