@@ -93,7 +93,7 @@ def create() -> ResponseReturnValue:
         raise Problem(problem(400, "Idempotency-Key is not usable", "Use 1 to 200 printable ASCII characters."))
     fields = body_fields(JOB_FIELDS, forms=True)
     workflow = workflow_of(text_of(fields, "workflow", "summary"))
-    options = options_of(workflow, options_in(fields))
+    options = options_of(workflow, options_in(fields, workflow))
     try:
         recorded = submit(g.account_id, _handed_in(fields), workflow, options, idempotency_key=usable_key(key))
     except IdempotencyKeyReused:

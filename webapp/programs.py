@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import Response, json, request
 
+from tasks.workflows import Lines, Workflow
 from webapp.door import NotAccepted
 from webapp.errors import problem
 
@@ -77,12 +78,21 @@ def text_of(fields: dict[str, Any], name: str, default: str) -> str:
     return value
 
 
-def options_in(fields: dict[str, Any]) -> dict[str, Any]:
-    """The field `options`; empty where it is missing. Raises NotAccepted."""
+def options_in(fields: dict[str, Any], workflow: Workflow) -> dict[str, Any]:
+    """The field `options`; empty where it is missing. Lines come as a list, not as the text of a form. NotAccepted."""
     options = fields.get("options", {})
     if not isinstance(options, dict):
         raise NotAccepted("options_wrong", "options must be an object.", field="options")
+    for option in workflow.choices:
+        lines = options.get(option.name, [])
+        if isinstance(option, Lines) and not (isinstance(lines, list) and all(map(_is_line, lines))):
+            said = f"{option.name} must be a list of strings with something in them."
+            raise NotAccepted("options_wrong", said, field=option.name)
     return options
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != ""
 
 
 def number_of(fields: dict[str, Any], name: str, default: int, low: int, high: int) -> int:

@@ -33,7 +33,7 @@ def create_upload_link() -> ResponseReturnValue:
     workflow = workflow_of(text_of(fields, "workflow", "summary"))
     terms = Terms(
         workflow=workflow.name,
-        options=options_of(workflow, options_in(fields)),
+        options=options_of(workflow, options_in(fields, workflow)),
         expires_in_seconds=number_of(
             fields, "expires_in", upload_links.EXPIRES_IN, upload_links.SHORTEST, upload_links.LONGEST
         ),

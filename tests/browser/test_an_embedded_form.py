@@ -62,7 +62,7 @@ def login_frame(live_site: LiveSite) -> str:
     return f'<iframe src="{live_site.address}/login" height="300"></iframe>'
 
 
-def test_two_lines_put_the_form_on_another_site_and_on_no_third(chromium: Browser, live_site: LiveSite) -> None:
+def in_a_frame_of_the_named_site_and_of_no_other(chromium: Browser, live_site: LiveSite) -> None:
     context = chromium.new_context()
     context.set_default_timeout(15_000)
     page = context.new_page()
@@ -104,8 +104,7 @@ def test_two_lines_put_the_form_on_another_site_and_on_no_third(chromium: Browse
     context.close()
 
 
-def test_the_form_works_without_scripts_and_in_the_strictest_frame(chromium: Browser, live_site: LiveSite) -> None:
-    live_site.fake.release()
+def without_scripts_in_the_strictest_frame(chromium: Browser, live_site: LiveSite) -> None:
     context = chromium.new_context(java_script_enabled=False)
     context.set_default_timeout(15_000)
     page = context.new_page()
@@ -127,3 +126,8 @@ def test_the_form_works_without_scripts_and_in_the_strictest_frame(chromium: Bro
         house.wait_until(saved, every=0.3)
         expect(form.get_by_text("Whoever gave you this form has the result.")).to_be_visible()
     context.close()
+
+
+def test_two_lines_put_the_form_on_another_site(chromium: Browser, live_site: LiveSite) -> None:
+    in_a_frame_of_the_named_site_and_of_no_other(chromium, live_site)
+    without_scripts_in_the_strictest_frame(chromium, live_site)

@@ -105,17 +105,20 @@ def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
     return {"workflow": name, "options": ref(f"Options_{workflow.name}")}, needed
 
 
-def one_a_workflow(*kinds_of: tuple[Mapping[str, Any], Sequence[str]]) -> Json:
-    """An object with properties and required ones as given, and `workflow` and `options` that go together."""
-    kinds = [kind for properties, required in kinds_of for kind in _kinds(properties, required)]
+def one_a_workflow(*wanted: tuple[str, Mapping[str, Any], Sequence[str]]) -> Json:
+    """An object with properties and required ones as given, and `workflow` and `options` that go together.
+
+    The first of each three is what is added to the workflow's name, where there are several kinds.
+    """
+    kinds = [kind for one in wanted for kind in _kinds(*one)]
     return kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
 
 
-def _kinds(properties: Mapping[str, Any], required: Sequence[str]) -> Iterator[Json]:
+def _kinds(about: str, properties: Mapping[str, Any], required: Sequence[str]) -> Iterator[Json]:
     for workflow in offered():
         fields, needed = workflow_fields(workflow)
         schema = thing({**properties, **fields}, optional={*properties, *fields} - {*required, *needed})
-        yield {"title": workflow.title, **schema}
+        yield {"title": workflow.title + about, **schema}
 
 
 TITLE = f"What to call it, at most {LONGEST} characters; else the file's name or the first words."
@@ -134,7 +137,7 @@ def text_of_document(settings: Settings) -> Json:
 def job_request(settings: Settings) -> Json:
     """A text that is handed in."""
     title = or_null({"type": "string"}, TITLE)
-    return one_a_workflow(({"text": text_of_document(settings), "title": title}, ["text"]))
+    return one_a_workflow(("", {"text": text_of_document(settings), "title": title}, ["text"]))
 
 
 def job_form(settings: Settings) -> Json:
@@ -148,7 +151,10 @@ def job_form(settings: Settings) -> Json:
     }
     title = said({"type": "string"}, TITLE)
     text = text_of_document(settings)
-    return one_a_workflow(({"file": file, "title": title}, ["file"]), ({"text": text, "title": title}, ["text"]))
+    return one_a_workflow(
+        (", of a file", {"file": file, "title": title}, ["file"]),
+        (", of a text", {"text": text, "title": title}, ["text"]),
+    )
 
 
 FRAME_ORIGINS: Json = {
@@ -177,7 +183,7 @@ def upload_link_request() -> Json:
         "return_url": or_null(RETURN_URL, WAY_BACK),
         "show_result": said({"type": "boolean", "default": False}, SHOW_RESULT),
     }
-    return one_a_workflow((fields, []))
+    return one_a_workflow(("", fields, []))
 
 
 UPLOAD_LINK = thing(
