@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 bind = f"{os.environ.get('HOST', '0.0.0.0')}:{os.environ.get('PORT', '8000')}"
 worker_class = "gthread"
@@ -25,3 +26,8 @@ logconfig_dict = {
     "root": {"level": "WARNING", "handlers": ["stdout"]},
     "loggers": {"gunicorn.error": {"level": "INFO", "handlers": ["stdout"], "propagate": False}},
 }
+
+
+def post_worker_init(worker: Any) -> None:
+    """Let requests that wait for a job end when their process is told to stop."""
+    worker.wsgi.extensions["waybill"].waits.stopping = lambda: not worker.alive

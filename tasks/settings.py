@@ -112,6 +112,8 @@ class Settings(BaseSettings):
     web_concurrency: int = Field(1, ge=1, description="Web processes. Hosts set it; preflight counts with it.")
 
     max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024, description="The largest file that is accepted.")
+    web_threads: int = Field(8, ge=1, description="Threads of a web process. Half of them may wait for a job.")
+    api_requests_per_minute: int = Field(600, ge=1, description="Requests an account may send to the API.")
     call_chars: int = Field(24_000, ge=200, description="Characters of a document that one request may hold.")
     parts_at_once: int = Field(
         4, ge=1, le=16, description="Parts of one document that are summarised at the same time."

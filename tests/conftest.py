@@ -16,6 +16,7 @@ from tasks.queue import DeliveryQueue, connect
 from tasks.settings import Settings
 from tests.support import house
 from tests.support import site as site_module
+from tests.support.contract import CheckedClient
 from webapp.embedded import services, temporary_directory
 
 for name in list(os.environ):
@@ -82,6 +83,7 @@ def app(settings: Settings, database: Database, queue: DeliveryQueue) -> Iterato
 
     app = create_app(settings)
     app.config["TESTING"] = True
+    app.test_client_class = CheckedClient
     yield app
     with app.app_context():
         db.engine.dispose()

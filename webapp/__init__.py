@@ -16,10 +16,12 @@ from tasks.settings import Settings
 from webapp import (
     accounts,
     api,
+    api_docs,
     as_text,
     assets,
     cost_words,
     documents,
+    embed,
     errors,
     health,
     jobs,
@@ -37,6 +39,7 @@ from webapp import (
     render,
     request_log,
     security,
+    upload_links_api,  # noqa: F401 (adds its routes to the API)
     wording,
     work_words,
 )
@@ -66,22 +69,14 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    for blueprint in (
-        jobs.jobs,
-        documents.documents,
-        accounts.accounts,
-        notices.notices,
-        api.api,
-        ops.ops,
-        ops_decisions.ops_decisions,
-        ops_replays.ops_replays,
-        health.health,
-        metrics.metrics,
-    ):
+    pages = (jobs.jobs, documents.documents, accounts.accounts, notices.notices, embed.embed, api_docs.api_docs)
+    for_operators = (ops.ops, ops_decisions.ops_decisions, ops_replays.ops_replays)
+    for blueprint in (*pages, *for_operators, api.api, health.health, metrics.metrics):
         app.register_blueprint(blueprint)
     if settings.rq_dashboard_enabled:
         queue_dashboard.init_app(app, joined)
     csrf.exempt(api.api)
+    csrf.exempt(embed.embed)  # no cookie counts there; its form brings a proof of its own
     app.cli.add_command(accounts_cli)
     app.before_request(_keep_session_fresh)
     if settings.proxy_hops:
@@ -152,7 +147,9 @@ def _viewer() -> models.Account | None:
 
 def _keep_session_fresh() -> None:
     """A page opened by a person prolongs the session, once a day; a poll does not."""
-    if request.method == "GET" and not security.is_api() and not is_htmx() and "_user_id" in session:
+    if request.method != "GET" or security.is_api() or is_htmx() or g.get("nobody"):
+        return
+    if "_user_id" in session:
         today = datetime.now(UTC).date().isoformat()
         if session.get("day") != today:
             session["day"] = today

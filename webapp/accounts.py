@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 import uuid
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tasks.ledger import forgetting
 from webapp import forms, tokens, wording
-from webapp.errors import form_too_old
+from webapp.errors import form_too_old, seconds_until_allowed
 from webapp.extensions import limiter, login
 from webapp.forms import Credentials
 from webapp.models import Account
@@ -152,8 +151,7 @@ def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
 @accounts.errorhandler(RateLimitExceeded)
 def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
     """When the form may be used again."""
-    limit = limiter.current_limit
-    wait = max(1, math.ceil(limit.reset_at - time.time())) if limit else 60
+    wait = seconds_until_allowed()
     again = datetime.fromtimestamp(time.time() + wait, UTC)
     back = {"accounts.create_account": "accounts.register", "accounts.leave": "accounts.show"}
     form = url_for(back.get(request.endpoint or "", "accounts.sign_in"), next=safe_next(_asked_next()))

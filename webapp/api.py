@@ -7,28 +7,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from flask import Blueprint, Response, g, json, request, url_for
+from flask import Blueprint, Response, g, request, url_for
 from flask.typing import ResponseReturnValue
+from sqlalchemy import Select
 from sqlalchemy.orm import Session
 
 from tasks.costs import Usage, usage_of
 from tasks.ledger import queries, transitions
 from tasks.ledger.identity import reference_of
+from tasks.ledger.pulse import pulse_of
 from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import State
-from webapp import cursors, deadlines, tokens, wording
+from webapp import api_limits, cursors, deadlines, tokens, wording
 from webapp.cost_words import usage_json
 from webapp.documents import forget_document_of
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
 from webapp.errors import PAGES, problem
 from webapp.extensions import limiter
 from webapp.parts import parts
+from webapp.programs import Problem, answer, body_fields, instant, number_in_query, options_in, text_of
 from webapp.submitting import options_of, submit, usable_key, workflow_of
 from webapp.transactions import transaction
+from webapp.waiting import LONGEST_WAIT_SECONDS, Ended
 
 api = Blueprint("api", __name__, url_prefix="/api/v1")
 # Only refused tokens are counted: guessing is slowed down, work is not.
@@ -37,14 +40,8 @@ limiter.limit("60 per minute", deduct_when=lambda response: response.status_code
 PAGE, LARGEST_PAGE = 20, 100
 NO_SUCH_JOB = PAGES[404][0]
 """The same words as for an address that is none."""
-
-
-class Problem(Exception):
-    """An answer that ends the request here."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__(response.status)
-        self.response = response
+JOB_FIELDS = ("text", "file", "title", "workflow", "options")
+LARGEST_REVISION = 2**31 - 1
 
 
 @api.errorhandler(Problem)
@@ -67,10 +64,26 @@ def authenticate() -> ResponseReturnValue | None:
         with transaction() as session:
             g.account_id = tokens.owner_of(session, token.strip())
         if g.account_id is not None:
-            return None
+            return _within_limits()
     refused = problem(401, "A valid token is needed", "Send the header Authorization: Bearer <token>.")
     refused.headers["WWW-Authenticate"] = 'Bearer realm="Waybill"'
     return refused
+
+
+def _within_limits() -> ResponseReturnValue | None:
+    g.allowance = api_limits.count(g.account_id)
+    if g.allowance is None or g.allowance.allowed:
+        return None
+    return problem(429, PAGES[429][0], "Retry-After says in how many seconds.")
+
+
+@api.after_request
+def tell_limits(response: Response) -> Response:
+    """What is left of the account's requests, on every answer to a program that is known."""
+    allowance = g.get("allowance")
+    if allowance is not None:
+        api_limits.add_headers(response, allowance)
+    return response
 
 
 @api.post("/jobs")
@@ -79,15 +92,11 @@ def create() -> ResponseReturnValue:
     key = request.headers.get("Idempotency-Key")
     if key is not None and usable_key(key) is None:
         raise Problem(problem(400, "Idempotency-Key is not usable", "Use 1 to 200 printable ASCII characters."))
-    fields = _json_fields() if request.is_json else _form_fields()
-    workflow = workflow_of(_text_of(fields, "workflow", "summary"))
-    options = fields.get("options", {})
-    if not isinstance(options, dict):
-        raise NotAccepted("options_wrong", "options must be an object.", field="options")
+    fields = body_fields(JOB_FIELDS, forms=True)
+    workflow = workflow_of(text_of(fields, "workflow", "summary"))
+    options = options_of(workflow, options_in(fields, workflow))
     try:
-        recorded = submit(
-            g.account_id, _handed_in(fields), workflow, options_of(workflow, options), idempotency_key=usable_key(key)
-        )
+        recorded = submit(g.account_id, _handed_in(fields), workflow, options, idempotency_key=usable_key(key))
     except IdempotencyKeyReused:
         raise Problem(
             problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
@@ -97,32 +106,9 @@ def create() -> ResponseReturnValue:
     return response
 
 
-def _json_fields() -> dict[str, Any]:
-    try:
-        body = json.loads(request.get_data())
-    except (ValueError, RecursionError):
-        raise Problem(problem(400, "The body is not valid JSON")) from None
-    if not isinstance(body, dict):
-        raise Problem(problem(400, "The body must be a JSON object"))
-    if "text" not in body:
-        raise NotAccepted("empty", "text is missing. To send a file, use multipart/form-data.", field="text")
-    return body
-
-
-def _form_fields() -> dict[str, Any]:
-    if request.mimetype != "multipart/form-data":
-        raise Problem(problem(415, "Send application/json, or multipart/form-data with a file"))
-    fields: dict[str, Any] = dict(request.form.items())
-    if "options" in fields:
-        try:
-            fields["options"] = json.loads(fields["options"])
-        except (ValueError, RecursionError):
-            raise NotAccepted("options_wrong", "options must be a JSON object.", field="options") from None
-    return fields
-
-
 def _handed_in(fields: dict[str, Any]) -> HandedIn:
-    settings, title = parts().settings, _text_of(fields, "title", "")
+    settings = parts().settings
+    title = "" if fields.get("title") is None else text_of(fields, "title", "")
     files = request.files.getlist("file")
     if len(files) > 1:
         raise NotAccepted("several", wording.SEVERAL_HANDED_IN, field="file")
@@ -130,52 +116,104 @@ def _handed_in(fields: dict[str, Any]) -> HandedIn:
         raise NotAccepted("both", "Send a file or text, not both.", field="file")
     if files:
         return take_file(files[0].filename or "", files[0].stream, title, settings)
-    return take_text(_text_of(fields, "text", ""), title, settings)
-
-
-def _text_of(fields: dict[str, Any], name: str, default: str) -> str:
-    value = fields.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, str):
-        raise NotAccepted(f"{name}_wrong", f"{name} must be a string.", field=name)
-    return value
+    if "file" in fields:
+        raise NotAccepted("file_wrong", "To send a file, use multipart/form-data.", field="file")
+    if "text" not in fields:
+        raise NotAccepted("empty", "text is missing. To send a file, use multipart/form-data.", field="text")
+    return take_text(text_of(fields, "text", ""), title, settings)
 
 
 @api.get("/jobs")
 def index() -> ResponseReturnValue:
     """The account's jobs, newest first; `next` leads to the older ones."""
-    limit = request.args.get("limit", PAGE, type=int)
-    if not 1 <= limit <= LARGEST_PAGE:
-        raise Problem(problem(422, "limit is out of range", f"Use 1 to {LARGEST_PAGE}."))
-    before = None
-    if "before" in request.args:
-        before = cursors.read(request.args["before"])
-        if before is None:
-            raise Problem(problem(422, "before is not one of ours", "Use the address in `next`."))
-    found = _listed(limit + 1, before)
+    return job_list("api.index")
+
+
+def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any) -> ResponseReturnValue:
+    """A page of the account's jobs; `among` are the ids of those that are meant, None for all."""
+    limit, before = page_asked_for()
+    state = state_asked_for()
+
+    def read() -> list[JobView]:
+        states = None if state is None else {state}
+        with transaction() as session:
+            return queries.jobs_of(session, g.account_id, limit=limit + 1, before=before, states=states, among=among)
+
+    found = read()
     if deadlines.settle(found):
-        found = _listed(limit + 1, before)
+        found = read()
     with transaction() as session:
         waits = queries.lane_waits_of(session, [job.id for job in found])
         used = _usage(session, found[:limit])
-    older = (
-        url_for("api.index", before=cursors.after(found[limit - 1].place), limit=limit) if len(found) > limit else None
-    )
-    return answer(
-        {"jobs": [job_json(job, waits.get(job.id), used.get(job.id)) for job in found[:limit]], "next": older}
-    )
+    listed = [job_json(job, waits.get(job.id), used.get(job.id)) for job in found[:limit]]
+    older = None
+    if len(found) > limit:
+        before_this = cursors.after(found[limit - 1].place)
+        older = url_for(endpoint, **place, before=before_this, limit=limit, state=state and str(state))
+    return page_answer("jobs", listed, older)
 
 
-def _listed(limit: int, before: cursors.Cursor | None) -> list[JobView]:
-    with transaction() as session:
-        return queries.jobs_of(session, g.account_id, limit=limit, before=before)
+def page_asked_for() -> tuple[int, cursors.Cursor | None]:
+    """How many entries of a list are wanted, and after which one. Raises Problem."""
+    limit = number_in_query("limit", 1, LARGEST_PAGE) or PAGE
+    if "before" not in request.args:
+        return limit, None
+    before = cursors.read(request.args["before"])
+    if before is None:
+        raise Problem(problem(422, "before is not one of ours", "Use the address in `next`.", field="before"))
+    return limit, before
+
+
+def state_asked_for() -> State | None:
+    """The one state that is wanted; None for all. Raises Problem."""
+    wanted = request.args.get("state")
+    if wanted is None:
+        return None
+    if wanted not in set(State):
+        raise Problem(problem(422, "state is not known", f"Known states: {', '.join(State)}.", field="state"))
+    return State(wanted)
+
+
+def page_answer(name: str, listed: list[dict[str, Any]], older: str | None) -> Response:
+    """A page of a list, with the way to the next one in the body and in the header Link."""
+    response = answer({name: listed, "next": older})
+    if older is not None:
+        response.headers["Link"] = f'<{older}>; rel="next"'
+    return response
 
 
 @api.get("/jobs/<uuid:job_id>")
 def show(job_id: uuid.UUID) -> ResponseReturnValue:
-    """How the job stands."""
-    return answer(_job_json(_job(job_id)))
+    """How the job stands; with `wait`, as soon as that has changed.
+
+    `wait` is how many seconds the answer may take. It comes at once when the job's `revision` differs from the one in
+    the query, or when the job has ended. Without `revision`, a change from now on is waited for. The header
+    `Waybill-Wait` says why the answer came; after `full`, where too many requests wait already, ask in some seconds.
+    """
+    seconds = number_in_query("wait", 0, LONGEST_WAIT_SECONDS)
+    known = number_in_query("revision", 0, LARGEST_REVISION)
+    job = _job(job_id)
+    if not seconds:
+        return answer(_job_json(job))
+    ended = _wait_for_change(job, job.revision if known is None else known, seconds)
+    response = answer(_job_json(_job(job_id)))
+    response.headers["Waybill-Wait"] = ended
+    return response
+
+
+def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
+    if job.revision != known:
+        return Ended.CHANGED
+    if job.finished:
+        return Ended.FINISHED
+    account_id = g.account_id
+
+    def changed() -> bool:
+        with transaction() as session:
+            pulse = pulse_of(session, job.id, account_id)
+        return pulse is None or pulse.revision != known
+
+    return parts().waits.wait(changed, seconds)
 
 
 @api.delete("/jobs/<uuid:job_id>")
@@ -257,6 +295,7 @@ def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) ->
         failure = wording.ending_of(failing, job.error_code, job.filename)
     so = failure.so if job.content_deleted_at is None else wording.HAND_IN_AGAIN
     error = {"category": failing, "code": job.error_code, "message": f"{failure.what} {so}".strip()}
+    has_result = job.state is State.SUCCEEDED and job.content_deleted_at is None
     return {
         "id": str(job.id),
         "reference": reference_of(job.id),
@@ -264,6 +303,7 @@ def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) ->
         "workflow": job.workflow,
         "options": dict(job.options),
         "state": str(job.state),
+        "revision": job.revision,
         "attempt": job.attempt,
         "max_attempts": job.max_attempts,
         "progress": {"done": job.progress_done, "total": job.progress_total} if job.progress_total else None,
@@ -277,17 +317,5 @@ def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) ->
         "finished_at": instant(job.finished_at),
         "content_deleted_at": instant(job.content_deleted_at),
         "url": url_for("api.show", job_id=job.id),
-        "result_url": url_for("api.result", job_id=job.id) if _has_result(job) else None,
+        "result_url": url_for("api.result", job_id=job.id) if has_result else None,
     }
-
-
-def _has_result(job: JobView) -> bool:
-    return job.state is State.SUCCEEDED and job.content_deleted_at is None
-
-
-def instant(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
-
-
-def answer(body: dict[str, Any], status: int = 200) -> Response:
-    return Response(json.dumps(body), status=status, content_type="application/json")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
+
+from werkzeug.datastructures import FileStorage, MultiDict
 
 from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused
@@ -58,6 +61,30 @@ def take_file(filename: str, stream: IO[bytes], title: str, settings: Settings) 
     kind = _kind_of(content, name, "file")
     name = name or f"document.{ENDINGS.get(kind, kind)}"
     return HandedIn(_wished(title) or name, NewDocument(content, str(kind), name))
+
+
+def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *, most: int) -> list[FileStorage]:
+    """The files of a form. Raises NotAccepted for more than `most`, and for files beside a text."""
+    chosen = []
+    for file in files.getlist("file"):
+        empty = not file.stream.read(1)
+        file.stream.seek(0)
+        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
+            chosen.append(file)
+    if chosen and form.get("text", "").strip():
+        raise NotAccepted("both", wording.BOTH_HANDED_IN, field="file")
+    if len(chosen) > most:
+        said = wording.SEVERAL_HANDED_IN if most == 1 else wording.too_many_files(most)
+        raise NotAccepted("several", said, field="file")
+    return chosen
+
+
+def take_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: Settings) -> HandedIn:
+    """Let in the one document of a form: its file, else its text. Raises NotAccepted, also where there is neither."""
+    title, text = form.get("title", ""), form.get("text", "")
+    if chosen:
+        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
+    return take_text(text, title, settings)
 
 
 def _wished(title: str) -> str | None:

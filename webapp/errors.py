@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import structlog
@@ -16,6 +18,7 @@ from werkzeug.exceptions import HTTPException
 from tasks import sentry
 from tasks.database import is_out_of_reach
 from tasks.logs import told
+from webapp.extensions import limiter
 from webapp.hx import is_htmx
 from webapp.security import is_api
 from webapp.wording import HAND_IN_AGAIN
@@ -118,7 +121,18 @@ def form_too_old(error: CSRFError) -> ResponseReturnValue:
 
 def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
     """A limit was reached."""
-    return problem(429, PAGES[429][0]) if is_api() else error_page(429)
+    headers = {"Retry-After": str(seconds_until_allowed())}
+    if is_api():
+        answer = problem(429, PAGES[429][0], "Retry-After says in how many seconds.")
+        answer.headers.update(headers)
+        return answer
+    return (*error_page(429), headers)
+
+
+def seconds_until_allowed() -> int:
+    """When the limit that this request met lets the next one through."""
+    limit = limiter.current_limit
+    return max(1, math.ceil(limit.reset_at - time.time())) if limit else 60
 
 
 def database_error(error: Exception) -> ResponseReturnValue:

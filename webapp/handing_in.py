@@ -1,4 +1,4 @@
-"""What the form on the first page holds: a text, a file, or several files that become a job each."""
+"""Several files in one form become a job each."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flask import request
 from werkzeug.datastructures import FileStorage
 
 from tasks.ledger.recording import IdempotencyKeyReused, Recorded
 from tasks.workflows import Options, Workflow
 from webapp import wording
-from webapp.door import HandedIn, NotAccepted, take_file, take_text
+from webapp.door import NotAccepted, take_file
 from webapp.parts import parts
 from webapp.submitting import submit, usable_key
 from webapp.titles import title_of_file
@@ -27,29 +26,6 @@ class Outcome:
     name: str
     recorded: Recorded | None
     refusal: str | None
-
-
-def chosen_files() -> list[FileStorage]:
-    """The files of the form. Raises NotAccepted for too many, and for files beside a text."""
-    chosen = []
-    for file in request.files.getlist("file"):
-        empty = not file.stream.read(1)
-        file.stream.seek(0)
-        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
-            chosen.append(file)
-    if chosen and request.form.get("text", "").strip():
-        raise NotAccepted("both", wording.BOTH_HANDED_IN, field="file")
-    if len(chosen) > MOST_AT_ONCE:
-        raise NotAccepted("several", wording.too_many_files(MOST_AT_ONCE), field="file")
-    return chosen
-
-
-def handed_in(chosen: Sequence[FileStorage]) -> HandedIn:
-    """The one document of the form: its file, else its text. Raises NotAccepted."""
-    settings, title = parts().settings, request.form.get("title", "")
-    if chosen:
-        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
-    return take_text(request.form.get("text", ""), title, settings)
 
 
 def hand_in_each(

@@ -18,9 +18,9 @@ from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
 from webapp import deadlines, my_documents, status_page, wording
 from webapp.accounts import viewer
-from webapp.door import NotAccepted
+from webapp.door import NotAccepted, chosen_files, take_form
 from webapp.errors import drain, form_too_old, not_found
-from webapp.handing_in import MOST_AT_ONCE, Outcome, chosen_files, hand_in_each, handed_in
+from webapp.handing_in import MOST_AT_ONCE, Outcome, hand_in_each
 from webapp.hx import is_htmx
 from webapp.parts import parts
 from webapp.status_page import StatusPage
@@ -114,10 +114,11 @@ def create() -> ResponseReturnValue:
     try:
         workflow = workflow_of(request.form.get("workflow", "summary"))
         options = _options_of(workflow)
-        chosen = chosen_files()
+        chosen = chosen_files(request.form, request.files, most=MOST_AT_ONCE)
         if len(chosen) > 1:
             return _several(hand_in_each(viewer().id, chosen, workflow, options, key))
-        recorded = submit(viewer().id, handed_in(chosen), workflow, options, idempotency_key=key)
+        document = take_form(request.form, chosen, parts().settings)
+        recorded = submit(viewer().id, document, workflow, options, idempotency_key=key)
     except NotAccepted as refused:
         if _by_script():
             return {"error": refused.sentence}, refused.status

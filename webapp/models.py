@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, func
+from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tasks.ledger import decision_models, grace  # noqa: F401  (their tables belong to the metadata too)
@@ -59,6 +60,43 @@ class ApiToken(Base):
     token_hash: Mapped[str] = mapped_column(unique=True)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     last_used_at: Mapped[datetime | None]
+
+
+class UploadLink(Base):
+    """A way in for people without an account: whoever has the link may hand in `max_uses` documents for its owner.
+
+    What is wanted of the documents is fixed here. `frame_origins` are the sites whose pages may show the form;
+    `show_result` False keeps what was made from whoever handed the document in.
+    """
+
+    __tablename__ = "upload_links"
+    __table_args__ = (
+        CheckConstraint("uses BETWEEN 0 AND max_uses", name="no_more_uses_than_allowed"),
+        Index("upload_links_of_an_account", "account_id", "created_at", "id"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    account_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    workflow: Mapped[str]
+    options: Mapped[dict[str, Any]]
+    max_uses: Mapped[int]
+    uses: Mapped[int] = mapped_column(server_default="0")
+    frame_origins: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    return_url: Mapped[str | None]
+    show_result: Mapped[bool]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+
+
+class UploadLinkUse(Base):
+    """A job that was handed in by a link. Deleted with the job; the link's count stays."""
+
+    __tablename__ = "upload_link_uses"
+    __table_args__ = (Index("uses_of_an_upload_link", "link_id"),)
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    link_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("upload_links.id", ondelete="CASCADE"))
 
 
 # The ledger does not know what an account is, so that it needs nothing of the web; the database does.

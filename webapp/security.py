@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, redirect, request, session, url_for
@@ -9,12 +10,18 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from webapp.hx import is_htmx
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
+
+def content_security_policy(framed_by: Sequence[str] = ()) -> str:
+    """What a page may do, and whose pages may show it in a frame: nobody's, unless origins are named."""
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        f"form-action 'self'; base-uri 'none'; frame-ancestors {' '.join(framed_by) or NOBODY}"
+    )
+
+
+NOBODY = "'none'"
 HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Content-Security-Policy": content_security_policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -40,8 +47,8 @@ def _add_headers(response: Response) -> Response:
 
 
 def is_api() -> bool:
-    """Whether a program asked, which gets JSON whatever goes wrong."""
-    return request.path.startswith("/api/")
+    """Whether a program asked, which gets JSON whatever goes wrong. The page about the API is for people."""
+    return request.path.startswith("/api/") and request.path != "/api/docs"
 
 
 def safe_next(address: str | None) -> str | None:

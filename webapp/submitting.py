@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 from sqlalchemy.exc import IntegrityError, NoResultFound
+from sqlalchemy.orm import Session
 
 from tasks.ledger import queries, transitions
 from tasks.ledger.recording import Intent, Recorded, record, record_for_document
@@ -64,19 +65,27 @@ def submit(
     workflow: Workflow,
     options: Options,
     *,
-    idempotency_key: str | None,
+    idempotency_key: str | None = None,
+    fresh_run_key: str | None = None,
+    with_new: Callable[[Session, uuid.UUID], None] | None = None,
 ) -> Recorded:
-    """Record the wish about a document that comes with it. Raises IdempotencyKeyReused."""
+    """Record the wish about a document that comes with it. Raises IdempotencyKeyReused.
+
+    `with_new` is done in the same transaction when the job is a new one; if it raises, there is no job.
+    """
     intent = Intent(
         account_id=account_id,
         title=handed_in.title,
         workflow=workflow.name,
         workflow_version=workflow.version,
         options=options,
+        fresh_run_key=fresh_run_key,
         idempotency_key=idempotency_key,
     )
     with transaction() as session:
         recorded = record(session, intent, handed_in.document, parts().settings.terms)
+        if recorded.created and with_new is not None:
+            with_new(session, recorded.job_id)
     return _send(recorded)
 
 

@@ -209,14 +209,18 @@ def jobs_of(
     before: tuple[datetime, uuid.UUID] | None = None,
     states: Collection[State] | None = None,
     words: str | None = None,
+    among: Select[uuid.UUID] | None = None,
 ) -> list[JobView]:
     """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen.
 
-    `states` None: in any; `words` None: with any title, else only those whose title holds them, whatever the case.
+    `states` None: in any; `words` None: with any title, else only those whose title holds them, whatever the case;
+    `among` selects the ids of those that are meant, None for all.
     """
     statement = _job_columns().where(Job.account_id == account_id)
     if before is not None:
         statement = statement.where(tuple_(Job.created_at, Job.id) < tuple_(*before))
+    if among is not None:
+        statement = statement.where(Job.id.in_(among))
     if states is not None:
         statement = statement.where(Job.state.in_(states))
     if words is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,7 +22,8 @@ from tasks.ledger.guarded import Claim
 from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
-from webapp import create_app
+from tests.support.contract import CheckedClient
+from webapp import create_app, tokens
 from webapp.extensions import db, limiter
 from webapp.models import Role
 
@@ -78,6 +80,31 @@ class Person(Browser):
         return self.post("/jobs", {"file": file, **fields}, content_type="multipart/form-data")
 
 
+class Program:
+    """A client with a token."""
+
+    def __init__(self, app: Flask, token: str) -> None:
+        self.client = app.test_client(use_cookies=False)
+        self.token = token
+
+    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, **more: Any) -> TestResponse:
+        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
+        return self.client.open(f"/api/v1{path}", method=method, headers=sent, **more)
+
+    def submit(self, text: str = "The pier is closed.", key: str | None = None, **fields: Any) -> TestResponse:
+        headers = {"Idempotency-Key": key} if key else {}
+        return self.ask("POST", "/jobs", headers, json={"text": text, **fields})
+
+
+def assert_problem(answer: TestResponse, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.content_type == "application/problem+json"
+    assert "Set-Cookie" not in answer.headers
+    body: dict[str, Any] = json.loads(answer.data)
+    assert body["status"] == status and body["title"] and body["type"]
+    return body
+
+
 def proof_in(page: str) -> str:
     """The proof of origin in the first form of a page."""
     found = re.search(r'name="csrf_token" value="([^"]+)"', page)
@@ -125,6 +152,18 @@ def bob(app: Flask, database: Database) -> Person:
 
 
 @pytest.fixture
+def program(app: Flask, database: Database, account_id: uuid.UUID) -> Program:
+    with database.transaction() as session:
+        return Program(app, tokens.make_token(session, account_id, "test"))
+
+
+@pytest.fixture
+def stranger(app: Flask, database: Database, bob: Person) -> Program:
+    with database.transaction() as session:
+        return Program(app, tokens.make_token(session, bob.id, "test"))
+
+
+@pytest.fixture
 def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> Iterator[Callable[..., Flask]]:
     """Another app over the same services, with other settings."""
     made: list[Flask] = []
@@ -132,6 +171,7 @@ def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> It
     def make(**changed: Any) -> Flask:
         app = create_app(settings.model_copy(update=changed))
         app.config["TESTING"] = True
+        app.test_client_class = CheckedClient
         made.append(app)
         return app
 

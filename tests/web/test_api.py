@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import json
 import threading
 import uuid
 from typing import Any
@@ -9,52 +8,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import func, select, update
-from werkzeug.test import TestResponse
 
 from tasks.database import Database
 from tasks.ledger import lanes, transitions
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Document, Job
-from tests.web.conftest import Bench, Person, rows
-from webapp import tokens
+from tests.web.conftest import Bench, Person, Program, assert_problem, rows
 from webapp.models import ApiToken
-
-
-class Program:
-    """A client with a token."""
-
-    def __init__(self, app: Flask, token: str) -> None:
-        self.client = app.test_client(use_cookies=False)
-        self.token = token
-
-    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, **more: Any) -> TestResponse:
-        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
-        return self.client.open(f"/api/v1{path}", method=method, headers=sent, **more)
-
-    def submit(self, text: str = "The pier is closed.", key: str | None = None, **fields: Any) -> TestResponse:
-        headers = {"Idempotency-Key": key} if key else {}
-        return self.ask("POST", "/jobs", headers, json={"text": text, **fields})
-
-
-@pytest.fixture
-def program(app: Flask, database: Database, account_id: uuid.UUID) -> Program:
-    with database.transaction() as session:
-        return Program(app, tokens.make_token(session, account_id, "test"))
-
-
-@pytest.fixture
-def stranger(app: Flask, database: Database, bob: Person) -> Program:
-    with database.transaction() as session:
-        return Program(app, tokens.make_token(session, bob.id, "test"))
-
-
-def assert_problem(answer: TestResponse, status: int) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    assert answer.content_type == "application/problem+json"
-    assert "Set-Cookie" not in answer.headers
-    body: dict[str, Any] = json.loads(answer.data)
-    assert body["status"] == status and body["title"] and body["type"]
-    return body
 
 
 def test_a_submit_is_accepted_with_a_place_to_look(program: Program, database: Database) -> None:
