@@ -106,7 +106,13 @@ def _warm_up() -> None:
         with contextlib.suppress(LookupError):
             codecs.lookup(encoding)
     limits = Limits()
-    for data in (_WARM_PDF, "会議室予約のお知らせ。来週の月曜日は休みです。".encode("cp932"), b"<html><style>p{display:none}</style><p>x</p>x", rb"{\rtf1\ansi x}", b"\xff\xfea\0"):
+    for data in (
+        _WARM_PDF,
+        "会議室予約のお知らせ。来週の月曜日は休みです。".encode("cp932"),
+        b"<html><style>p{display:none}</style><p>x</p>x",
+        rb"{\rtf1\ansi x}",
+        b"\xff\xfea\0",
+    ):
         extract(data, "x.txt", limits)
 
 

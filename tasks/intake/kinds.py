@@ -118,6 +118,8 @@ def _zipped_kind(archive: zipfile.ZipFile, max_unpacked_bytes: int) -> Kind:
         kind = Kind.DOCX
     elif "content.xml" in names and _declared_type(archive) in _ODT_TYPES:
         kind = Kind.ODT
+    elif "encrypted-package" in names and _declared_type(archive) in _ODT_TYPES:
+        raise DocumentRefused(Refusal.LOCKED)
     else:
         raise DocumentRefused(Refusal.UNSUPPORTED)
     check_declared_size(archive, max_unpacked_bytes)
