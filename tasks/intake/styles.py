@@ -55,9 +55,14 @@ def _rules(nodes: Iterable[Any]) -> Iterator[Any]:
     for node in nodes:
         if node.type == "qualified-rule":
             yield node
-        elif node.type == "at-rule" and node.lower_at_keyword == "media" and node.content is not None:
-            if _SCREEN.fullmatch(tinycss2.serialize(node.prelude)):
-                yield from _rules(tinycss2.parse_rule_list(node.content, skip_comments=True, skip_whitespace=True))
+        elif _is_for_screens(node):
+            yield from _rules(tinycss2.parse_rule_list(node.content, skip_comments=True, skip_whitespace=True))
+
+
+def _is_for_screens(node: Any) -> bool:
+    if node.type != "at-rule" or node.lower_at_keyword != "media" or node.content is None:
+        return False
+    return bool(_SCREEN.fullmatch(tinycss2.serialize(node.prelude)))
 
 
 def _selectors(prelude: Any) -> list[Any]:
