@@ -9,8 +9,10 @@ import re
 import zipfile
 from enum import StrEnum
 
-from tasks.intake.archive import check_declared_size, open_archive
+from tasks.intake.archive import check_declared_size, open_archive, read_part
+from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused, Refusal
+from tasks.intake.wide import wide_encoding
 
 MAX_UNPACKED_BYTES = 32 * 1024 * 1024
 
@@ -80,7 +82,12 @@ _HTML_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->)*<(?:!doctype\s+html|ht
 _SVG_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!doctype\s+svg[^>]*>)*<svg[\s>]", re.IGNORECASE | re.DOTALL)
 _DOCX_MAIN = re.compile(r"word/document\d*\.xml")
 _ODT_TYPES = (_MIME_TYPES[Kind.ODT], _MIME_TYPES[Kind.ODT] + "-template")
+_MAY_HOLD_TEXT = re.compile(r"(?:word/(?:document|header|footer|footnotes|endnotes)\d*|content|styles)\.xml")
+_TAG = re.compile(rb"<[^>]*>")
 _SAMPLE = 64 * 1024
+_HEAD = 4096
+_STRAYS = 3
+"""So many bytes that no text has are no proof of anything, however short the file."""
 _NO_TEXT_BYTES = bytes({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F})
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
@@ -117,10 +124,22 @@ def _zipped_kind(archive: zipfile.ZipFile, max_unpacked_bytes: int) -> Kind:
         kind = Kind.DOCX
     elif "content.xml" in names and _declared_type(archive) in _ODT_TYPES:
         kind = Kind.ODT
+    elif "encrypted-package" in names and _declared_type(archive) in _ODT_TYPES:
+        raise DocumentRefused(Refusal.LOCKED)
     else:
         raise DocumentRefused(Refusal.UNSUPPORTED)
     check_declared_size(archive, max_unpacked_bytes)
+    if _is_blank(archive):
+        raise DocumentRefused(Refusal.NO_TEXT)
     return kind
+
+
+def _is_blank(archive: zipfile.ZipFile) -> bool:
+    """Whether a small document is nothing but tags. Not parsed: without them and white space nothing is left."""
+    names = [name for name in archive.NameToInfo if _MAY_HOLD_TEXT.fullmatch(name)]
+    if sum(archive.getinfo(name).file_size for name in names) > _SAMPLE:
+        return False
+    return not any(_TAG.sub(b"", read_part(archive, name, _SAMPLE)).strip() for name in names)
 
 
 def _declared_type(archive: zipfile.ZipFile) -> str:
@@ -142,31 +161,19 @@ def _ole_refusal(data: bytes) -> Refusal:
     return Refusal.LEGACY_WORD
 
 
-def wide_encoding(data: bytes) -> str | None:
-    """UTF-16 without a byte-order mark betrays itself by a NUL in every other byte; None when it is not that."""
-    sample = data[: _SAMPLE - _SAMPLE % 2]
-    pairs = len(sample) // 2
-    if pairs < 4 or len(data) % 2:
-        return None
-    even, odd = sample[0::2].count(0) / pairs, sample[1::2].count(0) / pairs
-    if odd > 0.4 and even < 0.05:
-        return "utf-16-le"
-    if even > 0.4 and odd < 0.05:
-        return "utf-16-be"
-    return None
-
-
 def _looks_binary(data: bytes) -> bool:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or wide_encoding(data):
         return False
     sample = data[:_SAMPLE]
     printable = sample.translate(None, _NO_TEXT_BYTES)
-    return len(sample) - len(printable) > 0.03 * len(sample)
+    return len(sample) - len(printable) > max(_STRAYS, 0.03 * len(sample))
 
 
 def _text_kind(data: bytes, filename: str | None) -> Kind:
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), wide_encoding(data) or "utf-8")
-    head = data[:4096].decode(encoding, "replace").lstrip("\ufeff")
+    head = data[:_HEAD].decode(encoding, "replace").lstrip("\ufeff")
+    if len(data) <= _HEAD and not clean(head).strip():
+        raise DocumentRefused(Refusal.EMPTY if b"\0" not in data else Refusal.NO_TEXT)
     if _HTML_START.match(head):
         return Kind.HTML
     if _SVG_START.match(head):

@@ -9,11 +9,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import lanes, queries, schema
+from tasks.ledger import lanes, queries, responses, schema
 from tasks.preflight import host
 from tasks.preflight.finding import Finding, Level, clock, fits, judge
 from tasks.preflight.pooler import is_behind_transaction_pooler
 from tasks.settings import Settings
+from tasks.withdrawals import GIVE_UP_WITHDRAWING_SECONDS
 
 UPGRADE = "Run: flask --app wsgi db upgrade"
 LIMITS = text("""
@@ -90,8 +91,23 @@ def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
             lane,
             "When the cause is gone: python -m tasks ops resume",
         ),
+        _at_the_provider(session, settings),
         host.grace(session, settings),
     ]
+
+
+def _at_the_provider(session: Session, settings: Settings) -> Finding:
+    """Background mode: whether jobs that are over keep the places of others at the provider."""
+    taken, overdue = responses.standing(
+        session, lane=settings.lane, overdue_seconds=GIVE_UP_WITHDRAWING_SECONDS + settings.sweep_seconds
+    )
+    measured = f"{taken} of {settings.provider_concurrency} places taken"
+    return Finding(
+        judge(overdue == 0, Level.FAIL),
+        "at the provider",
+        measured + (f", {overdue} by jobs that are over" if overdue else ""),
+        "They keep others waiting. Start a worker, which withdraws them",
+    )
 
 
 def _pooler(settings: Settings) -> Finding:
