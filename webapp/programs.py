@@ -79,13 +79,13 @@ def text_of(fields: dict[str, Any], name: str, default: str) -> str:
 
 
 def options_in(fields: dict[str, Any], workflow: Workflow) -> dict[str, Any]:
-    """The field `options`; empty where it is missing. Lines come as a list, not as the text of a form. NotAccepted."""
+    """The field `options`; empty where it is missing. A list of lines has no blank ones. Raises NotAccepted."""
     options = fields.get("options", {})
     if not isinstance(options, dict):
         raise NotAccepted("options_wrong", "options must be an object.", field="options")
     for option in workflow.choices:
-        lines = options.get(option.name, [])
-        if isinstance(option, Lines) and not (isinstance(lines, list) and all(map(_is_line, lines))):
+        lines = options.get(option.name)
+        if isinstance(option, Lines) and isinstance(lines, list) and not all(map(_is_line, lines)):
             said = f"{option.name} must be a list of strings with something in them."
             raise NotAccepted("options_wrong", said, field=option.name)
     return options

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import weakref
 from typing import Any
 
+from flask import Flask
 from flask.testing import FlaskClient
 from jsonschema import Draft202012Validator, FormatChecker
 from werkzeug.exceptions import HTTPException
@@ -12,6 +14,8 @@ from werkzeug.test import TestResponse
 
 from webapp.openapi import PREFIX, document, path_of
 from webapp.parts import parts
+
+_known: weakref.WeakKeyDictionary[Flask, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 class NotAsDescribed(AssertionError):
@@ -30,6 +34,7 @@ class CheckedClient(FlaskClient):
 
 def check(app: Any, answer: TestResponse) -> None:
     """Raise NotAsDescribed unless the answer is one that the document has for this request."""
+    described = _known[app] if app in _known else _known.setdefault(app, description_of(app))
     asked = answer.request
     adapter = app.url_map.bind("localhost")
     try:
@@ -37,9 +42,8 @@ def check(app: Any, answer: TestResponse) -> None:
     except HTTPException as nowhere:  # no such address, or not by this method: an error, and a problem
         if answer.status_code not in (404, 405) or answer.status_code != nowhere.code:
             raise NotAsDescribed(f"{asked.method} {asked.path}: {answer.status}") from None
-        described, operation = description_of(app), None
+        operation = None
     else:
-        described = description_of(app)
         operation = described["paths"][path_of(rule.rule)].get(asked.method.lower())
     if answer.status_code == 500:
         return  # nobody means to answer that; the test that made it says what it expects

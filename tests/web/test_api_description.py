@@ -61,7 +61,7 @@ def test_it_says_what_the_tables_say(make_app) -> None:
     assert kinds["questions_answered"]["required"] == ["text", "workflow", "options"]
     length = schemas["Options_summary"]["properties"]["length"]
     assert (length["enum"], length["default"]) == (["short", "medium", "long"], "medium")
-    questions = schemas["Options_questions_answered"]["properties"]["questions"]
+    questions = schemas["Options_questions_answered"]["properties"]["questions"]["oneOf"][0]
     assert (questions["maxItems"], questions["items"]["maxLength"]) == (5, 300)
 
 

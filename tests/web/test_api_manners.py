@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import threading
 import time
 import uuid
@@ -15,6 +16,7 @@ from pydantic import SecretStr
 
 from tasks.database import Database
 from tasks.ledger import transitions
+from tasks.settings import Settings
 from tests.support import house
 from tests.web.conftest import Bench, Program, assert_problem
 from webapp import tokens, waiting
@@ -164,6 +166,13 @@ def test_half_of_the_threads_may_wait_and_the_rest_is_answered_at_once(
     assert answers[0].headers["Waybill-Wait"] == "stopping"
     none = Program(make_app(web_threads=1), program.token)
     assert none.ask("GET", f"/jobs/{job_id}?wait=25").headers["Waybill-Wait"] == "full"
+
+
+def test_the_server_and_the_app_agree_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEB_THREADS", raising=False)
+    assert (
+        runpy.run_path(str(house.ROOT / "gunicorn.conf.py"))["threads"] == Settings.model_fields["web_threads"].default
+    )
 
 
 def test_a_place_is_given_back_when_the_question_fails() -> None:

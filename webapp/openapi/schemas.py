@@ -84,8 +84,9 @@ def option_schema(option: Option) -> Json:
         about = f"{option.label}: {labels}."
         return {"type": "string", "enum": list(option.words), "default": option.default, "description": about}
     line = {"type": "string", "minLength": 1, "maxLength": option.longest, "pattern": VISIBLE}
-    about = f"{option.label}: {option.hint}"
-    return {"type": "array", "items": line, "minItems": 1, "maxItems": option.most, "description": about}
+    lines = {"type": "array", "items": line, "minItems": 1, "maxItems": option.most}
+    text = {"type": "string", "minLength": 1, "pattern": VISIBLE}
+    return {"oneOf": [lines, text], "description": f"{option.label}: {option.hint} As a list, or as text."}
 
 
 def options_schema(workflow: Workflow) -> Json:
