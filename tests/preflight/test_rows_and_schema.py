@@ -29,9 +29,8 @@ def with_worker(database: Database, queue: DeliveryQueue) -> None:
 def test_all_is_well_on_a_host_that_can_keep_the_promise(settings: Settings, with_worker: None) -> None:
     lines, well = report(settings)
     assert well
-    assert said(settings, "FAIL") == said(settings, "WARN") == []
-    assert said(settings, "--") == ["grace of the host"]
-    assert len(said(settings, "ok")) == 19
+    levels = [line[:4].strip() for line in lines[lines.index("") + 1 :]]
+    assert [levels.count(level) for level in ("ok", "WARN", "FAIL", "--")] == [19, 0, 0, 1], lines
     table = "\n".join(lines)
     order = [table.index(name) for name in ("PROVIDER_CALL", "ATTEMPT_SECONDS", "RQ's", "RESERVATION", "RUNTIME")]
     assert order == sorted(order)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -17,7 +18,7 @@ from sqlalchemy.engine import make_url
 
 from tasks.database import Database
 from tasks.ledger import liveness
-from tasks.preflight import report
+from tasks.preflight import Level, provider, report
 from tasks.settings import Settings
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
@@ -165,23 +166,21 @@ def test_a_transaction_pooler_is_noticed_by_what_it_does(pgbouncer: dict[str, st
     assert said(at("one"), "WARN") == ["transaction pooler"]
 
 
-def asked(fake: FakeProvider, settings: Settings) -> Settings:
-    return settings.model_copy(
-        update={"ai_provider": "openai", "openai_api_key": SecretStr("k"), "openai_base_url": fake.base_url}
-    )
-
-
 def test_the_ai_service_is_called_only_when_wished(settings: Settings) -> None:
-    question = "AI service"
+    def level(*steps: dict[str, Any], call: bool = True) -> Level:
+        fake.script(steps)
+        return provider.finding(site, call=call).level
+
     with FakeProvider() as fake:
-        site = asked(fake, settings)
-        assert question in said(site, "--") and fake.requests == []
-        assert question in said(site, "ok", call_provider=True) and len(fake.requests) == 1
-        fake.script([{"mode": "auth"}])
-        assert said(site, "FAIL", call_provider=True) == [question]
-        fake.script([{"mode": "overloaded"}])
-        assert said(site, "WARN", call_provider=True) == [question]
+        site = settings.model_copy(
+            update={"ai_provider": "openai", "openai_api_key": SecretStr("k"), "openai_base_url": fake.base_url}
+        )
+        assert level({"mode": "ok"}, call=False) is Level.SKIP and fake.requests == []
+        assert level({"mode": "ok"}) is Level.OK
+        assert level({"mode": "auth"}) is Level.FAIL
+        assert level({"mode": "overloaded"}) is Level.WARN
         assert len(fake.requests) == 3
+    assert "AI service" in said(settings, "ok", call_provider=True)
 
 
 def test_memory_is_held_against_what_the_plan_gives(settings: Settings, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from tasks import portable
+from tasks import job_commands, portable
 from tasks.database import Database
 from tasks.ledger import queries, transitions
 from tasks.ledger.errors import Category
@@ -21,6 +21,7 @@ from tasks.ledger.schema import MIGRATIONS
 from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tasks.reconciler import Reconciler
+from tasks.settings import Settings
 from tests.support import house
 
 BYTES = bytes(range(256)) * 8
@@ -91,16 +92,10 @@ def test_every_row_comes_back_equal_and_unfinished_jobs_go_on(
     before = rows(database)
     empty = {name for name, found in before.items() if not found}
     assert not empty & {table.name for table in Base.metadata.sorted_tables if table.name in KNOWN}, empty
-    written = subprocess.run(
-        [sys.executable, "-m", "tasks", "jobs", "export"],
-        cwd=house.ROOT, env=house.environment(addresses), check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+    written = io.StringIO()
+    job_commands.exported(house.settings(addresses), written)
     there = {**addresses, "DATABASE_URL": other.engine.url.set(drivername="postgresql").render_as_string(False)}
-    read_in = subprocess.run(
-        [sys.executable, "-m", "tasks", "jobs", "import"],
-        cwd=house.ROOT, env=house.environment(there), check=True, capture_output=True, text=True, input=written,
-    ).stdout  # fmt: skip
-    assert "jobs: 4" in read_in
+    assert "jobs: 4" in job_commands.imported(house.settings(there), written.getvalue().splitlines())
     assert rows(other) == before
     assert rows(database) == before
     settings = house.settings(there)
@@ -160,7 +155,7 @@ def test_a_large_table_is_not_held_in_memory(database: Database, account_id: uui
         session.execute(
             text(
                 "INSERT INTO events (job_id, event, state, generation, facts) "
-                "SELECT :j, 'claim', 'running', 1, '{}' FROM generate_series(1, 20000)"
+                "SELECT :j, 'claim', 'running', 1, '{}' FROM generate_series(1, 5000)"
             ),
             {"j": job_id},
         )
@@ -172,4 +167,15 @@ def test_a_large_table_is_not_held_in_memory(database: Database, account_id: uui
             break
     lines.close()
     assert out.tell() < 10_000
-    assert len(list(portable.exported(database))) > 20_000
+    assert len(list(portable.exported(database))) > 5_000
+
+
+def test_documents_are_not_written_onto_a_terminal(settings: Settings, database: Database) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    with pytest.raises(job_commands.NotDone, match="waybill.jsonl"):
+        job_commands.exported(settings, terminal)
+    assert terminal.getvalue() == ""
