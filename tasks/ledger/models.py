@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -16,12 +16,14 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     DateTime,
+    Dialect,
     ForeignKey,
     Identity,
     Index,
     LargeBinary,
     MetaData,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     func,
     text,
@@ -41,12 +43,23 @@ NAMING = {
 }
 
 
+class Instant(TypeDecorator[datetime]):
+    """A moment, always read in UTC. A database or a role with a time zone of its own gives it in that one, and pages
+    that say UTC would say so of another hour."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+
 class Base(DeclarativeBase):
     """One metadata for the ledger and for whatever is built on it."""
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
-        datetime: DateTime(timezone=True),
+        datetime: Instant,
         str: Text,
         dict[str, Any]: JSONB,
         bytes: LargeBinary,

@@ -1,0 +1,78 @@
+"""Web and worker share the database and Redis, and nothing else: no disk, no time zone, no clock of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.request
+import uuid
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tasks.database import Database
+from tasks.ledger import queries
+from tasks.ledger.states import State
+from tasks.queue import DeliveryQueue
+from tests.support import house
+from tests.support.fake_provider import FakeProvider
+from tests.support.processes import answers, asking, process, worker
+from tests.support.site import Site
+from webapp import tokens
+from webapp.embedded import free_port
+
+
+def ask(address: str, token: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, {"Authorization": f"Bearer {token}"})
+    request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(120)
+def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, tmp_path: Path
+) -> None:
+    with database.transaction() as session:
+        account_id = house.make_account(session)
+        token = tokens.make_token(session, account_id, "program")
+    port = free_port()
+    site = f"http://127.0.0.1:{port}/api/v1/jobs"
+    places = {name: tmp_path / name for name in ("web", "worker")}
+    for place in places.values():
+        place.mkdir()
+    with house.role_with_few_connections(addresses, 20) as ours, FakeProvider() as fake:
+        fake.script([{"mode": "overloaded"}, {"mode": "gate"}])
+        with database.transaction() as session:
+            role = ours["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]
+            session.execute(text(f"ALTER ROLE {role} SET timezone = 'Europe/Berlin'"))
+        web_says = {"HOST": "127.0.0.1", "PORT": str(port), "TZ": "America/St_Johns", "TMPDIR": str(places["web"])}
+        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says)) as web:
+            house.wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), within=40, what=lambda: web.log)
+            job_id = uuid.UUID(ask(site, token, {"text": "The north pier is closed."})["id"])
+        shutil.rmtree(places["web"])  # the host throws away what the old one had on its disk
+        places["web"].mkdir()
+        there = asking(fake, TZ="Asia/Kathmandu", TMPDIR=str(places["worker"]))
+        with worker(ours, **there) as running:
+            here = Site(fake, database, account_id, ours, running)
+            fake.wait_for_requests(2, timeout=30)
+            with database.transaction() as session:
+                first = queries.attempts_of(session, job_id)[0]
+            waited = fake.requests[1].at - fake.requests[0].at
+            assert 0.5 < waited < 15  # two seconds and some jitter, and no hours
+            assert first.ended_at is not None and 0 <= (first.ended_at - first.started_at).total_seconds() < 30
+            fake.release()
+            here.wait_for(job_id, State.SUCCEEDED, within=40)
+        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says)) as web:
+            house.wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), within=40, what=lambda: web.log)
+            shown = ask(f"{site}/{job_id}", token)
+            assert ask(f"{site}/{job_id}/result", token)["text"]
+    assert shown["state"] == "succeeded"
+    with database.transaction() as session:
+        created_at = session.execute(text("SELECT created_at FROM jobs")).scalar_one()
+    assert shown["created_at"] == created_at.astimezone(UTC).isoformat()  # and not the hour in Berlin, called UTC
