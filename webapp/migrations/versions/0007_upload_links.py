@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "upload_links"
-down_revision = "notices"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

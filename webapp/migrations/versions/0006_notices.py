@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "notices"
-down_revision = "retention"
+revision = "0006"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 

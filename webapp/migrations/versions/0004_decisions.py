@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "decisions"
-down_revision = "ops_pages"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 

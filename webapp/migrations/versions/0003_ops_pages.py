@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "ops_pages"
+revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
