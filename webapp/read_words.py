@@ -22,10 +22,14 @@ ENCODINGS: Mapping[str, str] = {
     "cp1252": "Windows-1252",
     "cp1253": "Windows-1253 (Greek)",
     "cp1255": "Windows-1255 (Hebrew)",
+    "cp1254": "Windows-1254 (Turkish)",
     "cp1256": "Windows-1256 (Arabic)",
+    "cp850": "DOS 850 (Western European)",
     "cp866": "DOS 866 (Cyrillic)",
     "cp874": "Windows-874 (Thai)",
     "koi8_r": "KOI8-R (Cyrillic)",
+    "mac_cyrillic": "Mac OS Cyrillic",
+    "mac_roman": "Mac OS Roman",
 }
 
 
@@ -77,6 +81,9 @@ def _doubts(facts: Mapping[str, Any]) -> list[str]:
     damaged, replaced = _number(facts, "pages_damaged"), _number(facts, "replaced_bytes")
     if damaged:
         said.append(f"{counted(damaged, 'page')} {'was' if damaged == 1 else 'were'} damaged")
+    unread = _number(facts, "embedded_unread")
+    if unread:
+        said.append(f"{counted(unread, 'embedded chart, diagram or file')} {'was' if unread == 1 else 'were'} not read")
     encoding = facts.get("encoding")
     words = encoding_in_words(encoding) if isinstance(encoding, str) else None
     if words:

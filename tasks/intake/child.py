@@ -106,7 +106,7 @@ def _warm_up() -> None:
         with contextlib.suppress(LookupError):
             codecs.lookup(encoding)
     limits = Limits()
-    for data in (_WARM_PDF, "Привет, мир".encode("cp1251"), b"<html><p>x", rb"{\rtf1\ansi x}", b"\xff\xfea\0"):
+    for data in (_WARM_PDF, _WARM_PAGE, _WARM_TEXT, rb"{\rtf1\ansi x}", b"\xff\xfea\0"):
         extract(data, "x.txt", limits)
 
 
@@ -122,6 +122,9 @@ _WARM_PDF = (
     b"4 0 obj\n<</Length 26>>\nstream\nBT /F 1 Tf 1 1 Td (x) Tj ET\nendstream\nendobj\n"
     b"5 0 obj\n<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>\nendobj\ntrailer\n<</Root 1 0 R>>\n%%EOF\n"
 )
+
+_WARM_PAGE = b"<html><style>p{display:none}</style><p>x</p>x"
+_WARM_TEXT = "会議室予約のお知らせ。来週の月曜日は休みです。".encode("cp932")
 
 if __name__ == "__main__":
     confine_for_life()

@@ -19,15 +19,18 @@ _MARKS = "\u061c\u200c-\u200f"
 
 _INVISIBLE = (
     "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # controls, except tab and newline
-    "\u00ad\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\ufdd0-\ufdef\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
     + "".join(f"{chr((plane << 16) + 0xFFFE)}{chr((plane << 16) + 0xFFFF)}" for plane in range(1, 17))
     + "]"
 )
 _UNWANTED = re.compile(f"({_TAG_FLAG})|{_INVISIBLE}+")
 _LOOSE_MARKS = re.compile(f"(?:^|(?<=[\x00-\x7f{_MARKS}]))[{_MARKS}]+", re.MULTILINE)
+# Which selector stands where could spell a message too, so they stay only where something has more than one shape.
 _LOOSE_SELECTORS = re.compile(
     "(?:^|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef]))[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+    "|(?<![#*0-9\u203c-\u33ff\U0001f000-\U0001faff\xa9\xae])[\ufe0e\ufe0f]"
+    f"|(?<![0\u1000-\u109f\u2200-\u2aff\u3000-\u303f\uff00-\uffef{_IDEOGRAPH}])[\ufe00-\ufe0d]"
     f"|(?<![{_IDEOGRAPH}])[\U000e0100-\U000e01ef]",
     re.MULTILINE,
 )

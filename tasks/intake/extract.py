@@ -34,9 +34,9 @@ def _read(kind: Kind, data: bytes, limits: Limits) -> tuple[str, dict[str, int |
     if kind == Kind.PDF:
         return pdf_to_text(data, limits.max_pages, limits.max_chars)
     if kind == Kind.DOCX:
-        return docx_to_text(data, limits.max_unpacked_bytes, limits.max_chars), {}
+        return docx_to_text(data, limits.max_unpacked_bytes, limits.max_chars)
     if kind == Kind.ODT:
-        return odt_to_text(data, limits.max_unpacked_bytes, limits.max_chars), {}
+        return odt_to_text(data, limits.max_unpacked_bytes, limits.max_chars)
     return rtf_to_text(data, limits.max_chars), {}
 
 

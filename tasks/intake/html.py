@@ -1,10 +1,10 @@
 """A web page → what a person reads on it.
 
 Out: scripts, styles, templates, comments, `noscript`, frames and other embedded things with their fallback text,
-drawings; every element with `hidden`, an unopened `dialog`, and inline styles `display:none`, `visibility:hidden` or
-`collapse`, `opacity:0`, `font-size:0`. Image descriptions (`alt`) are not shown to a person who sees, so they are out
-as well. In: the title, closed `details`, and `aria-hidden` parts, which are hidden from screen readers only.
-Style sheets are not evaluated: text hidden by a class, by colour or by position is read as visible.
+drawings; every element with `hidden`, an unopened `dialog`, and what the page's own style sheets and `style` attributes
+hide, see `styles`. Image descriptions (`alt`) are not shown to a person who sees, so they are out as well. In: the
+title, closed `details`, and `aria-hidden` parts, which are hidden from screen readers only.
+Text hidden by a linked sheet, by a script, by colour or by position is read as visible.
 
 Nothing is fetched, and HTML knows no entities but those of the standard.
 """
@@ -16,6 +16,7 @@ import re
 from lxml import etree
 
 from tasks.intake.errors import DocumentRefused, Refusal
+from tasks.intake.styles import Styles
 
 _DROPPED = frozenset({
     "script", "style", "template", "noscript", "iframe", "object", "embed", "audio", "video", "canvas", "svg", "math",
@@ -30,12 +31,6 @@ _BLOCKS = frozenset({
 _APART = frozenset({
     "h1", "h2", "h3", "h4", "h5", "h6", "p", "pre", "ul", "ol", "dl", "table", "blockquote", "title",
 })  # fmt: skip
-_UNSEEN_STYLE = re.compile(
-    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0*%?"
-    r"|font-size\s*:\s*0*\.?0*(?:[a-z]{1,4}|%)?)\s*(?:!\s*important\s*)?(?:;|$)",
-    re.IGNORECASE,
-)
-_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 
 
@@ -60,13 +55,12 @@ def html_to_text(page: str) -> str:
     return "" if root is None else _Writer().write(root)
 
 
-def _is_seen(element: etree._Element) -> bool:
+def _is_seen(element: etree._Element, styles: Styles) -> bool:
     if element.tag in _DROPPED or element.get("hidden") is not None:
         return False
     if element.tag == "dialog" and element.get("open") is None:
         return False
-    style = element.get("style")
-    return not (style and _UNSEEN_STYLE.search(_STYLE_COMMENT.sub("", style)))
+    return not styles.hide(element)
 
 
 class _Writer:
@@ -78,9 +72,10 @@ class _Writer:
         self._unseen: etree._Element | None = None
 
     def write(self, root: etree._Element) -> str:
+        styles = Styles(root)
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
-            if event == "start" and not _is_seen(element):
+            if event == "start" and not _is_seen(element, styles):
                 walk.skip_subtree()
                 self._unseen = element
             elif event == "start":

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tasks.intake.archive import check_declared_size, open_archive
 from tasks.intake.errors import DocumentRefused, Refusal
+from tasks.intake.wide import wide_encoding
 
 MAX_UNPACKED_BYTES = 32 * 1024 * 1024
 
@@ -117,6 +118,8 @@ def _zipped_kind(archive: zipfile.ZipFile, max_unpacked_bytes: int) -> Kind:
         kind = Kind.DOCX
     elif "content.xml" in names and _declared_type(archive) in _ODT_TYPES:
         kind = Kind.ODT
+    elif "encrypted-package" in names and _declared_type(archive) in _ODT_TYPES:
+        raise DocumentRefused(Refusal.LOCKED)
     else:
         raise DocumentRefused(Refusal.UNSUPPORTED)
     check_declared_size(archive, max_unpacked_bytes)
@@ -140,20 +143,6 @@ def _ole_refusal(data: bytes) -> Refusal:
     if any(name.encode("utf-16-le") in data for name in others):
         return Refusal.UNSUPPORTED
     return Refusal.LEGACY_WORD
-
-
-def wide_encoding(data: bytes) -> str | None:
-    """UTF-16 without a byte-order mark betrays itself by a NUL in every other byte; None when it is not that."""
-    sample = data[: _SAMPLE - _SAMPLE % 2]
-    pairs = len(sample) // 2
-    if pairs < 4 or len(data) % 2:
-        return None
-    even, odd = sample[0::2].count(0) / pairs, sample[1::2].count(0) / pairs
-    if odd > 0.4 and even < 0.05:
-        return "utf-16-le"
-    if even > 0.4 and odd < 0.05:
-        return "utf-16-be"
-    return None
 
 
 def _looks_binary(data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Events of an OpenDocument `content.xml` → its text."""
+"""Events of an OpenDocument `content.xml` → its text. In `styles.xml` the only paragraphs are headers and footers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 class OdtText(Written):
     """Collects the text of `text:p` and `text:h`; table cells are divided by tabs, notes stand at the end."""
 
-    def __init__(self, max_chars: int) -> None:
+    def __init__(self, max_chars: int, hidden_styles: frozenset[str] = frozenset()) -> None:
         self._out: list[str] = []
         self._body = self._out
         self._notes: list[str] = []
@@ -26,7 +26,7 @@ class OdtText(Written):
         self._skipping = 0
         self._in_paragraph = 0
         self._style = ""
-        self._hidden_styles: set[str] = set()
+        self.hidden_styles: set[str] = set(hidden_styles)
         self._citation = 0  # where in the body the last mark of a note begins
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -35,11 +35,13 @@ class OdtText(Written):
         if name == "style":
             self._style = values.get("name", "")
         elif name == "text-properties" and values.get("display") == "none":
-            self._hidden_styles.add(self._style)
+            self.hidden_styles.add(self._style)
         if self._skipping or name in _SKIPPED or _PICTURE_WORDS.match(tag) or self._is_hidden(name, values):
             self._skipping += 1
         elif name in ("p", "h"):
             self._in_paragraph += 1
+        elif name == "text-box":
+            self._begin_line()
         elif name == "note-citation":
             self._citation = len(self._body)
             self._add("[")
@@ -81,5 +83,5 @@ class OdtText(Written):
 
     def _is_hidden(self, name: str, values: dict[str, str]) -> bool:
         if name in ("p", "h", "span", "section"):
-            return values.get("style-name") in self._hidden_styles or values.get("display") == "none"
+            return values.get("style-name") in self.hidden_styles or values.get("display") == "none"
         return False

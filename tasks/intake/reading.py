@@ -29,7 +29,8 @@ class Reading:
     """A document that was read to its end: clean text, and only facts that were measured on the way.
 
     `facts` always holds `characters` and `words`. By kind: `pages`, `pages_with_text` and, if any, `pages_damaged`
-    (PDF); `encoding` and `replaced_bytes` (text kinds); `rows` and `columns` (CSV).
+    (PDF); `encoding` and `replaced_bytes` (text kinds); `rows` and `columns` (CSV); `embedded_unread`, if any: charts,
+    diagrams and embedded files whose text is missing (Word, OpenDocument).
     """
 
     text: str

@@ -1,11 +1,7 @@
 """Bytes of text kinds → text. The order of guesses is fixed, so the same bytes always give the same text.
 
-Byte-order mark, then UTF-16 by its NULs, then strict UTF-8; a file that is UTF-8 but for a few stray bytes stays UTF-8.
-Otherwise a legacy code page: where the bytes above 0x7F stand side by side (Cyrillic, Greek, Hebrew, Arabic, Thai,
-Chinese, Japanese, Korean) charset-normalizer chooses among the usual ones; where they stand alone between Latin
-letters it is Windows-1252, which guessers often miss, unless that puts signs inside words where Windows-1250 has
-letters (Polish, Slovak). Czech or Hungarian without such letters is read as Windows-1252: the name of the encoding is a
-fact of the reading, so that a person can see why accents are wrong, and save as UTF-8.
+Byte-order mark, then UTF-16 and UTF-32 by their shape, then strict UTF-8; a file that is UTF-8 but for a few stray
+bytes stays UTF-8. Otherwise a legacy code page, see `legacy`.
 """
 
 from __future__ import annotations
@@ -16,9 +12,8 @@ import io
 import re
 from dataclasses import dataclass
 
-import charset_normalizer
-
-from tasks.intake.kinds import wide_encoding
+from tasks.intake.legacy import is_strictly, legacy_encoding
+from tasks.intake.wide import wide_encoding
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -27,14 +22,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_LEGACY = [
-    "cp932", "euc_jp", "gb18030", "big5", "cp949", "cp1251", "koi8_r", "cp866", "cp1253", "cp1255", "cp1256", "cp874",
-]  # fmt: skip
-_HIGH_RUN = re.compile(rb"[\x80-\xff]{2,}")
-_LETTER = rb"[A-Za-z\xc0-\xff]"
-_CENTRAL_EUROPEAN = re.compile(_LETTER + rb"([\xa3\xa5\xaa\xaf\xb3\xb9\xba\xbc\xbe\xbf])(?=" + _LETTER + rb")")
-_HEBREW = bytes({*range(0xE0, 0xFB), 0x85, *range(0x91, 0x98), 0xA0, 0xA4, 0xAB, 0xB7, 0xBB})
-_SAMPLE = 256 * 1024
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 
 
@@ -55,13 +42,13 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
     wide = wide_encoding(data)
     if wide:
         return _decode_as(data, wide)
-    if b"\x1b$" in data and _is_strictly(data, "iso2022_jp"):
+    if b"\x1b$" in data and is_strictly(data, "iso2022_jp"):
         return _decode_as(data, "iso2022_jp")
-    if _is_strictly(data, "utf-8") or _is_nearly_utf8(data):
+    if is_strictly(data, "utf-8") or _is_nearly_utf8(data):
         return _decode_as(data, "utf-8")
-    if declared and _is_strictly(data, declared):
+    if declared and is_strictly(data, declared):
         return _decode_as(data, declared)
-    return _decode_as(data, _legacy_encoding(data))
+    return _decode_as(data, legacy_encoding(data))
 
 
 def declared_in_html(data: bytes) -> str | None:
@@ -88,33 +75,11 @@ def _decode_as(data: bytes, encoding: str) -> Decoded:
         return Decoded(data.decode(encoding, "replace"), encoding, max(1, len(data) - kept))
 
 
-def _is_strictly(data: bytes, encoding: str) -> bool:
-    try:
-        data.decode(encoding)
-    except UnicodeError:
-        return False
-    return True
-
-
 def _is_nearly_utf8(data: bytes) -> bool:
     """Legacy text hits a valid UTF-8 sequence by chance only, so many of them with few strays are no chance."""
     text = data.decode("utf-8", "ignore")
     stray = len(data) - len(text.encode("utf-8"))
     return sum(1 for character in text if character > "\x7f") > 4 * stray
-
-
-def _legacy_encoding(data: bytes) -> str:
-    data = data[:_SAMPLE]
-    high = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
-    side_by_side = sum(len(run) for run in _HIGH_RUN.findall(data))
-    if side_by_side < 0.5 * high:
-        # Two different ones: a single sort may be a slip, as a question mark without a space before it in Spanish.
-        return "cp1250" if len(set(_CENTRAL_EUROPEAN.findall(data))) > 1 else "cp1252"
-    # Cyrillic of this length has a capital, or one of its last five letters, which is where Hebrew has nothing.
-    if high >= 40 and data.translate(None, _HEBREW).isascii():
-        return "cp1255"
-    guess = charset_normalizer.from_bytes(data, cp_isolation=_LEGACY, enable_fallback=False).best()
-    return guess.encoding if guess else "cp1252"
 
 
 def csv_facts(text: str) -> dict[str, int]:

@@ -18,6 +18,11 @@ class Written:
                 break
         self._add(divider)
 
+    def _begin_line(self) -> None:
+        """What comes next stands apart, as the text of a box does from the line that the box hangs on."""
+        if self._out and not self._out[-1].endswith("\n"):
+            self._add("\n")
+
     def _add(self, text: str) -> None:
         self._out.append(text)
         self._left -= len(text)

@@ -59,7 +59,7 @@ def test_the_stop_shows_one_number() -> None:
         ("iso8859-2", "ISO 8859-2"),
         ("koi8_r", "KOI8-R (Cyrillic)"),
         ("cp1250", "Windows-1250 (Central European)"),
-        ("mac-roman", "MAC-ROMAN"),
+        ("mac-roman", "Mac OS Roman"),
     ],
 )
 def test_encodings_have_the_names_people_know(encoding: str, said: str | None) -> None:

@@ -11,11 +11,11 @@ MANY = 10_000_000
 
 
 def word(body: str, *more: tuple[str, str | bytes]) -> str:
-    return docx_to_text(docx(body, *more), MANY, MANY)
+    return docx_to_text(docx(body, *more), MANY, MANY)[0]
 
 
 def opendocument(body: str, *more: tuple[str, str], styles: str = "") -> str:
-    return odt_to_text(odt(body, *more, styles=styles), MANY, MANY)
+    return odt_to_text(odt(body, *more, styles=styles), MANY, MANY)[0]
 
 
 def test_every_character_of_a_word_document_is_kept() -> None:
