@@ -16,6 +16,7 @@ _TAG_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e00
 _IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Joiners and direction marks: one at a time, after a character that is not ASCII, so that a run cannot spell anything.
 _MARKS = "\u061c\u200c-\u200f"
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u060f\u0620-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc]")
 
 _INVISIBLE = (
     "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # controls, except tab and newline
@@ -25,7 +26,10 @@ _INVISIBLE = (
     + "]"
 )
 _UNWANTED = re.compile(f"({_TAG_FLAG})|{_INVISIBLE}+")
-_LOOSE_MARKS = re.compile(f"(?:^|(?<=[\x00-\x7f{_MARKS}]))[{_MARKS}]+", re.MULTILINE)
+_LOOSE_MARKS = re.compile(f"(?:^|(?<=[\x00-\x7f{_MARKS}]))[{_MARKS}]+")
+# Beside right-to-left letters a mark may stand first, or after a full stop or a Latin word: it is made for that.
+_LOOSE_BESIDE_LETTERS = re.compile(f"(?<=[{_MARKS}])[{_MARKS}]+|(?:^|(?<=[\x00-\x7f]))[\u200c\u200d]+[{_MARKS}]*")
+_ANY_MARK = re.compile(f"[{_MARKS}]")
 # Which selector stands where could spell a message too, so they stay only where something has more than one shape.
 _LOOSE_SELECTORS = re.compile(
     "(?:^|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef]))[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
@@ -48,4 +52,8 @@ def clean(text: str) -> str:
     text = _NEWLINES.sub("\n", text)
     text = _UNWANTED.sub(lambda match: match[1] or "", text)
     text = _LOOSE_SELECTORS.sub("", text)
-    return _LOOSE_MARKS.sub("", text)
+    return "\n".join(map(_without_loose_marks, text.split("\n"))) if _ANY_MARK.search(text) else text
+
+
+def _without_loose_marks(line: str) -> str:
+    return (_LOOSE_BESIDE_LETTERS if _RIGHT_TO_LEFT.search(line) else _LOOSE_MARKS).sub("", line)

@@ -82,6 +82,8 @@ _SVG_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!doctype\s+svg[^>]*>)*<
 _DOCX_MAIN = re.compile(r"word/document\d*\.xml")
 _ODT_TYPES = (_MIME_TYPES[Kind.ODT], _MIME_TYPES[Kind.ODT] + "-template")
 _SAMPLE = 64 * 1024
+_STRAYS = 3
+"""So many bytes that no text has are no proof of anything, however short the file."""
 _NO_TEXT_BYTES = bytes({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F})
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
@@ -150,7 +152,7 @@ def _looks_binary(data: bytes) -> bool:
         return False
     sample = data[:_SAMPLE]
     printable = sample.translate(None, _NO_TEXT_BYTES)
-    return len(sample) - len(printable) > 0.03 * len(sample)
+    return len(sample) - len(printable) > max(_STRAYS, 0.03 * len(sample))
 
 
 def _text_kind(data: bytes, filename: str | None) -> Kind:
