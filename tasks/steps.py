@@ -75,22 +75,42 @@ class Steps:
             self._make(outcome.steps, done=outcome.done, total=outcome.total)
 
     def _make(self, steps: Sequence[Step], *, done: int, total: int) -> None:
-        """Make all these steps. The first error is raised when those that were in the air have ended and are saved.
+        """Make these steps, or as many as one document may have in the air at once: what is left comes round again.
 
-        Steps that wait at the provider keep nobody: all are handed over, then the shortest of their waits is raised.
+        Those that wait at the provider keep nobody, but each of them keeps its place: it is asked about first, and only
+        free places are given to new ones. Then the shortest of their waits is raised.
         """
         counted = _Count(done, total, len(steps))
-        if len(steps) == 1:
-            self._one(steps[0], counted)
+        if not self._settings.openai_background:
+            self._at_once(steps, counted)
             return
+        handed_over = self._persist(lambda session: calls.open_responses(session, self._held.claim.job_id))
+        waits = self._at_once([step for step in steps if step.name in handed_over], counted)
+        new = [step for step in steps if step.name not in handed_over]
+        waits += self._at_once(new[: max(0, self._settings.parts_at_once - len(waits))], counted)
+        if waits:
+            raise min(waits, key=lambda wait: math.inf if wait.seconds is None else wait.seconds)
+
+    def _at_once(self, steps: Sequence[Step], counted: _Count) -> list[WaitsAtProvider]:
+        """Make these steps, several at a time, and give the waits of those that are not over.
+
+        The first error is raised when those that were in the air have ended and are saved.
+        """
+        if not steps:
+            return []
+        if len(steps) == 1:
+            try:
+                self._one(steps[0], counted)
+            except WaitsAtProvider as waits:
+                return [waits]
+            return []
         threads = ThreadPoolExecutor(min(len(steps), self._settings.parts_at_once), thread_name_prefix="part")
         try:
-            running = {threads.submit(self._one, step, counted) for step in steps}
-            self._collect(running)
+            return self._collect({threads.submit(self._one, step, counted) for step in steps})
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _collect(self, running: set[Future[None]]) -> None:
+    def _collect(self, running: set[Future[None]]) -> list[WaitsAtProvider]:
         first: BaseException | None = None
         waits: list[WaitsAtProvider] = []
         while running:
@@ -105,8 +125,7 @@ class Steps:
                         other.cancel()  # only what has not begun; what is in the air is paid for
         if first is not None:
             raise first
-        if waits:
-            raise min(waits, key=lambda wait: math.inf if wait.seconds is None else wait.seconds)
+        return waits
 
     def _one(self, step: Step, counted: _Count) -> None:
         self._held.check()

@@ -14,17 +14,17 @@ from flask import Blueprint, Response, g, json, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tasks.costs import Usage, usage_of
+from tasks.costs import Usage
 from tasks.ledger import queries, transitions
 from tasks.ledger.identity import reference_of
 from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import State
 from webapp import cursors, tokens, wording
-from webapp.cost_words import usage_json
+from webapp.cost_words import told_usage, usage_json
 from webapp.documents import forget_document_of
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
-from webapp.errors import PAGES, problem
+from webapp.errors import PAGES, problem, token_needed
 from webapp.extensions import limiter
 from webapp.parts import parts
 from webapp.submitting import options_of, submit, usable_key, workflow_of
@@ -68,9 +68,7 @@ def authenticate() -> ResponseReturnValue | None:
             g.account_id = tokens.owner_of(session, token.strip())
         if g.account_id is not None:
             return None
-    refused = problem(401, "A valid token is needed", "Send the header Authorization: Bearer <token>.")
-    refused.headers["WWW-Authenticate"] = 'Bearer realm="Waybill"'
-    return refused
+    return token_needed()
 
 
 @api.post("/jobs")
@@ -224,12 +222,13 @@ def _job_json(job: JobView) -> dict[str, Any]:
 
 
 def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]:
-    """What these jobs used, by their ids; empty where owners are not told."""
+    """What these jobs used, by their ids; empty where owners are not told, without those that asked no AI service."""
     settings = parts().settings
     if not settings.show_cost_to_owner:
         return {}
     spending = queries.spending_of(session, [job.id for job in found], g.account_id)
-    return {job_id: usage_of(calls, settings.prices) for job_id, calls in spending.items()}
+    used = {job_id: told_usage(calls, settings) for job_id, calls in spending.items()}
+    return {job_id: usage for job_id, usage in used.items() if usage is not None}
 
 
 def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) -> dict[str, Any]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from tasks.costs import Spent, Usage
+from tasks.costs import Spent, Usage, usage_of
+from tasks.ledger.models import ProviderCall
+from tasks.settings import Settings
 from webapp.wording import counted
 
 SMALLEST = Decimal("0.0001")
+
+
+def told_usage(calls: Sequence[ProviderCall], settings: Settings) -> Usage | None:
+    """What a job used. None where no AI service was asked, nor will be: an extract has no tokens to report."""
+    if all(call.provider == "local" for call in calls) and (calls or settings.ai_provider == "local"):
+        return None
+    return usage_of(calls, settings.prices)
 
 
 def usage_in_words(usage: Usage) -> str:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import structlog
-from flask import Flask, Response, current_app, g, json, render_template, request
+from flask import Flask, Response, current_app, g, json, render_template, request, session
 from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import select
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm.exc import ObjectDeletedError
 from werkzeug.exceptions import HTTPException
 
 from tasks.database import is_out_of_reach
 from webapp.hx import is_htmx
-from webapp.security import is_api
+from webapp.models import Account
+from webapp.security import is_api, unauthorized
+from webapp.transactions import transaction
 
 log = structlog.get_logger()
 
@@ -47,6 +52,8 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(RateLimitExceeded, too_often)
     app.register_error_handler(HTTPException, http_error)
     app.register_error_handler(DBAPIError, database_error)
+    app.register_error_handler(IntegrityError, account_may_be_gone)
+    app.register_error_handler(ObjectDeletedError, account_may_be_gone)
     app.register_error_handler(PoolTimeout, database_error)
     app.register_error_handler(Exception, unforeseen)
 
@@ -55,6 +62,13 @@ def problem(status: int, title: str, detail: str | None = None, **more: Any) -> 
     """An error for a program (RFC 9457)."""
     body = {"type": "about:blank", "title": title, "status": status, **({"detail": detail} if detail else {}), **more}
     return Response(json.dumps(body), status=status, content_type="application/problem+json")
+
+
+def token_needed() -> Response:
+    """The answer to a program without a token of an account."""
+    refused = problem(401, "A valid token is needed", "Send the header Authorization: Bearer <token>.")
+    refused.headers["WWW-Authenticate"] = 'Bearer realm="Waybill"'
+    return refused
 
 
 def error_page(status: int, title: str | None = None, text: str | None = None) -> tuple[str, int]:
@@ -120,6 +134,24 @@ def database_error(error: Exception) -> ResponseReturnValue:
         return unforeseen(error)
     log.warning("request.database_out_of_reach", endpoint=request.endpoint, error=type(error).__name__)
     return broken(503)
+
+
+def account_may_be_gone(error: Exception) -> ResponseReturnValue:
+    """What was asked for can no longer be done for this account: it was deleted after the request had begun."""
+    asking = g.get("account_id") if is_api() else session.get("_user_id")
+    if asking is None or _is_there(uuid.UUID(str(asking))):
+        return unforeseen(error)
+    log.info("request.account_gone", endpoint=request.endpoint)
+    if is_api():
+        return token_needed()
+    session.clear()
+    g.nobody = True
+    return unauthorized()
+
+
+def _is_there(account_id: uuid.UUID) -> bool:
+    with transaction() as database:
+        return database.execute(select(Account.id).where(Account.id == account_id)).scalar_one_or_none() is not None
 
 
 def unforeseen(error: Exception) -> ResponseReturnValue:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from tasks.costs import Usage, usage_of
+from tasks.costs import Usage
 from tasks.intake.kinds import Kind
 from tasks.ledger import queries
 from tasks.ledger.identity import reference_of
@@ -20,6 +20,7 @@ from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS, AsCsv, Choice
 from webapp import wording
+from webapp.cost_words import told_usage
 from webapp.parts import parts
 from webapp.read_words import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.submitting import can_try_again, can_wish_again
@@ -158,8 +159,8 @@ def _beginning(session: Session, job: JobView, account_id: uuid.UUID) -> str | N
     return beginning_of(text or "") or None
 
 
-def _usage(session: Session, job: JobView, account_id: uuid.UUID, settings: Settings) -> Usage:
-    return usage_of(queries.spending_of(session, [job.id], account_id)[job.id], settings.prices)
+def _usage(session: Session, job: JobView, account_id: uuid.UUID, settings: Settings) -> Usage | None:
+    return told_usage(queries.spending_of(session, [job.id], account_id)[job.id], settings)
 
 
 def _failure(job: JobView, lane: LaneWait | None) -> Failure:

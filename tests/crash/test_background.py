@@ -180,7 +180,7 @@ def test_a_job_past_its_deadline_is_ended_and_withdrawn_and_a_deleted_one_too(si
 
 @pytest.mark.crash
 def test_a_long_document_survives_a_kill_while_all_its_parts_wait(site: Opened) -> None:
-    limits = {**SHORT, **BACKGROUND, "CALL_CHARS": 200, "PARTS_AT_ONCE": 2, "LEASE_SECONDS": 1}
+    limits = {**SHORT, **BACKGROUND, "CALL_CHARS": 200, "PARTS_AT_ONCE": 6, "LEASE_SECONDS": 1}
     with site({"mode": "gate"}, **limits) as here:
         job = here.submit(LONG)
         here.fake.wait_for(lambda: len(here.fake.generations) == 6)

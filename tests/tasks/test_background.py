@@ -174,7 +174,7 @@ def test_an_answer_that_was_cut_off_is_asked_for_again_once_over_all_attempts(at
 
 
 def test_the_parts_of_a_long_document_wait_together(at: OpenBench) -> None:
-    here = at({"mode": "gate"}, call_chars=200, parts_at_once=2)
+    here = at({"mode": "gate"}, call_chars=200, parts_at_once=6)
     job = here.handed_over(content=LONG)
     assert len(here.generations) == 6
     here.fake.release()
@@ -195,6 +195,21 @@ def test_parts_for_which_the_attempt_has_no_time_left_come_in_the_next(at: OpenB
     assert here.state(job) is State.SUCCEEDED
     assert len(here.generations) == len(here.calls(job)) > 6
     assert here.view(job).attempt == 1
+
+
+def test_one_long_document_leaves_places_to_others(at: OpenBench) -> None:
+    here = at({"mode": "ok", "polls": 1}, call_chars=200, parts_at_once=2, provider_concurrency=3)
+    job = here.handed_over(content=LONG)
+    assert here.outcomes(job) == ["open", "open"]
+    other = here.handed_over()  # finds the third place
+    assert len(here.generations) == 3
+    steps: list[str] = []
+    while here.attempt(job) is not State.SUCCEEDED:
+        open_now = [call.step for call in here.calls(job) if call.outcome == CallOutcome.OPEN]
+        assert len(open_now) <= 2
+        steps += [step for step in open_now if step not in steps]
+    assert set(steps[:6]) == {f"part {number} of 6" for number in range(1, 7)}
+    assert len(here.generations) == len(here.calls(job)) + len(here.calls(other))
 
 
 def test_parts_that_find_no_place_come_when_others_are_done(at: OpenBench) -> None:

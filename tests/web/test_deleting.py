@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 from flask import Flask
-from sqlalchemy import func, select, text
+from sqlalchemy import delete, func, select, text
 from werkzeug.test import TestResponse
 
 from tasks.database import Database
-from tasks.ledger import transitions
+from tasks.ledger import forgetting, transitions
 from tasks.ledger.errors import ClaimLost
 from tasks.ledger.models import Base, Document, Job
 from tests.support import house
@@ -232,3 +232,38 @@ def test_a_document_that_is_just_being_handed_in_goes_with_the_account(
     leaving.join()
     assert [answer.status_code for answer in answers] == [303]
     assert left(database) == {"accounts": 1}  # somebody else
+
+
+@pytest.mark.parametrize("what", ["page", "token", "program"])
+def test_what_is_sent_while_the_account_is_deleted_is_answered_as_signed_out(
+    app: Flask, registered: Person, database: Database, what: str
+) -> None:
+    answers: list[TestResponse] = []
+    with database.transaction() as session:
+        token = tokens.make_token(session, registered.id, "script")
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def send() -> None:
+        if what == "program":
+            answers.append(app.test_client().post("/api/v1/jobs", json={"text": "late"}, headers=headers))
+        elif what == "token":
+            answers.append(registered.post("/account/tokens", {"name": "late"}))
+        else:
+            answers.append(registered.paste("late"))
+
+    registered.token("/account")
+    sending = threading.Thread(target=send)
+    with database.transaction() as session:
+        forgetting.forget_account(session, registered.id)
+        session.execute(delete(Account).where(Account.id == registered.id))
+        sending.start()
+        waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        house.wait_until(lambda: rows(database, waiting)[0][0] == 1)
+    sending.join()
+    (answer,) = answers
+    if what == "program":
+        assert answer.status_code == 401 and answer.content_type == "application/problem+json"
+    else:
+        assert (answer.status_code, answer.location) == (302, "/login")
+        assert registered.get("/").location == "/login"
+    assert left(database) == {}

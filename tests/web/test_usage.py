@@ -28,12 +28,12 @@ def telling(make_app: Callable[..., Flask]) -> Flask:
     return make_app(show_cost_to_owner=True, model_prices=PRICES)
 
 
-def asked(bench: Bench, database: Database, *reports: CallReport) -> uuid.UUID:
+def asked(bench: Bench, database: Database, *reports: CallReport, provider: str = "openai") -> uuid.UUID:
     """A job that asked the AI service so often, with these outcomes."""
     job_id = bench.job()
     claim = bench.claim(job_id)
     for report in reports:
-        call = NewCall("summarise", "local", "openai", "gpt-5-mini", limit=16, probe_seconds=60)
+        call = NewCall("summarise", "local", provider, "gpt-5-mini", limit=16, probe_seconds=60)
         with database.transaction() as session:
             call_id = calls.open_call(session, job_id, claim.generation, call)
             assert isinstance(call_id, uuid.UUID)
@@ -74,6 +74,17 @@ def test_what_the_provider_does_not_report_is_not_made_up(
 ) -> None:
     job_id = asked(bench, database, CallReport(CallOutcome.SUCCEEDED))
     assert "AI service: not reported." in Person(telling, account_id).get(f"/jobs/{job_id}").text
+
+
+def test_an_extract_made_here_reports_nothing_and_nothing_is_said_of_it(
+    telling: Flask, account_id: uuid.UUID, bench: Bench, database: Database
+) -> None:
+    job_id = asked(bench, database, CallReport(CallOutcome.SUCCEEDED, model="local"), provider="local")
+    assert "AI service:" not in Person(telling, account_id).get(f"/jobs/{job_id}").text
+    with database.transaction() as session:
+        token = tokens.make_token(session, account_id, "script")
+    told = telling.test_client().get(f"/api/v1/jobs/{job_id}", headers={"Authorization": f"Bearer {token}"})
+    assert told.json is not None and told.json["usage"] is None
 
 
 def test_programs_are_told_the_same(
