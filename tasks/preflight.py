@@ -8,9 +8,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasks import budgets
 from tasks.database import Database
-from tasks.ledger import lanes, queries
+from tasks.ledger import lanes, queries, responses
 from tasks.queue import DeliveryQueue, QueueUnreachable, connect
 from tasks.settings import Settings
+from tasks.withdrawals import GIVE_UP_WITHDRAWING_SECONDS
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ def _database(settings: Settings) -> list[Finding]:
                 session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
             )
             closed = lanes.door(session, settings.lane)
+            standing = responses.standing(
+                session, lane=settings.lane, overdue_seconds=GIVE_UP_WITHDRAWING_SECONDS + settings.sweep_seconds
+            )
     except SQLAlchemyError as error:
         return [Finding(False, "database", f"no answer ({type(error).__name__})", "Check DATABASE_URL")]
     finally:
@@ -77,7 +81,18 @@ def _database(settings: Settings) -> list[Finding]:
         Finding(orphans == 0, "orphans", str(orphans), "Start a worker; if the number stays, report it"),
         Finding(workers > 0, "live workers", str(workers), "Start one: python -m tasks worker"),
         Finding(lane != "stopped", f"lane {settings.lane}", lane, "When the cause is gone: python -m tasks ops resume"),
+        *([_at_the_provider(settings, *standing)] if settings.openai_background or standing[0] else []),
     ]
+
+
+def _at_the_provider(settings: Settings, open_now: int, overdue: int) -> Finding:
+    measured = f"{open_now} of {settings.provider_concurrency} places taken"
+    return Finding(
+        overdue == 0,
+        "background mode",
+        measured + (f", {overdue} by jobs that are over" if overdue else ""),
+        "They keep others waiting. Start a worker, which withdraws them",
+    )
 
 
 def _queue(settings: Settings) -> list[Finding]:

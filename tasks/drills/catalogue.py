@@ -24,6 +24,7 @@ DRILLS = (
     Drill("killed-after-commit", "worker killed after the result's commit", killed.killed_after_commit),
     Drill("killed-before-commit", "worker killed before the result's commit", killed.killed_before_commit),
     Drill("killed-with-answer", "worker killed with the answer not saved", killed.killed_with_the_answer, 1),
+    Drill("killed-while-made", "background mode: worker killed while it is made", killed.killed_while_it_is_made),
     Drill("rate-limit", "provider asks to wait 2 s", refusals.rate_limit),
     Drill("invalid-credentials", "key refused, then resumed by an operator", refusals.invalid_credentials),
     Drill("quota-used-up", "quota used up, then resumed by an operator", refusals.quota_used_up),

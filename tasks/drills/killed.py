@@ -7,6 +7,8 @@ import signal
 from tasks.drills.stage import Stage
 from tasks.ledger import queries
 
+IN_BACKGROUND = {"OPENAI_BACKGROUND": "1"}
+
 
 def killed_after_commit(stage: Stage) -> None:
     """The result is saved; the queue was never told. Nothing is to run again, and the next job is to go on."""
@@ -44,6 +46,23 @@ def killed_with_the_answer(stage: Stage) -> None:
     stage.wait_for()
     stage.recovered()
     stage.check(stage.view(job).unknown_calls == 1, "the lost answer is not recorded as unknown")
+
+
+def killed_while_it_is_made(stage: Stage) -> None:
+    """In background mode the provider named its response, and works on it. The next attempt asks about that one."""
+    job = stage.submit()
+    stage.script({"mode": "gate"})
+    victim = stage.worker(die_at="worker.response_saved", budgets=IN_BACKGROUND)
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.worker(budgets=IN_BACKGROUND)
+    stage.wait_until(lambda: stage.fake.generations[0].looks > 0, "the provider asked about its response")
+    stage.fake.release()
+    stage.wait_for()
+    stage.recovered()
+    made = len(stage.fake.generations)
+    stage.check(made == 1, f"{made} responses were made, not 1")
+    stage.check(stage.view(job).unknown_calls == 0, "a response with a name is recorded as unknown")
 
 
 def dispatcher_killed(stage: Stage) -> None:

@@ -23,6 +23,23 @@ class KeptResponse:
     call_id: uuid.UUID | None
 
 
+def standing(session: Session, *, lane: str, overdue_seconds: float) -> tuple[int, int]:
+    """How many responses are still open at the provider, and how many of them belong to jobs that ended so long ago."""
+    open_now, overdue = session.execute(
+        select(
+            func.count(ProviderCall.id),
+            func.count(ProviderCall.id).filter(Job.finished_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, overdue_seconds)),
+        )
+        .join_from(ProviderCall, Job, Job.id == ProviderCall.job_id)
+        .where(
+            ProviderCall.lane == lane,
+            ProviderCall.outcome == CallOutcome.OPEN,
+            ProviderCall.response_id.is_not(None),
+        )
+    ).one()
+    return int(open_now), int(overdue)
+
+
 def to_withdraw(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
     """Those the provider may still work on although their job is finished. In random order, so that a few that cannot
     be withdrawn keep nobody waiting."""

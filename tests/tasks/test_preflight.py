@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from sqlalchemy import text
 
 from tasks.database import Database
-from tasks.ledger import lanes, liveness
+from tasks.ledger import calls, lanes, liveness
 from tasks.ledger.errors import Category
 from tasks.preflight import report
 from tasks.queue import DeliveryQueue
@@ -57,6 +58,26 @@ def test_each_thing_that_is_wrong_is_said_with_its_remedy(
         assert failing(settings) == ["queue eviction policy"]
     finally:
         queue.connection.config_set("maxmemory-policy", "noeviction")
+
+
+def test_places_that_ended_jobs_keep_at_the_provider_are_said(
+    settings: Settings, database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    a_worker(database)
+    in_background = settings.model_copy(update={"openai_background": True})
+    assert "ok    background mode: 0 of 16 places taken" in report(in_background)[0]
+    with database.transaction() as session:
+        claim = house.claim(session, house.submit(session, account_id).job_id)
+        call = calls.open_call(
+            session, claim.job_id, claim.generation, replace(house.CALL, lane=settings.lane, background=True)
+        )
+        assert isinstance(call, uuid.UUID)
+        calls.note_response(session, call, "resp_1", settings.lane)
+    assert "ok    background mode: 1 of 16 places taken" in report(settings)[0]
+    with database.transaction() as session:
+        session.execute(text("UPDATE jobs SET state = 'cancelled', finished_at = now() - interval '1 hour', "
+                             "lease_expires_at = NULL, reserved_until = NULL"))  # fmt: skip
+    assert failing(in_background) == ["background mode"]
 
 
 def test_services_that_do_not_answer_are_named_by_their_setting(
