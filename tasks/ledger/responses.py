@@ -28,7 +28,9 @@ def standing(session: Session, *, lane: str, overdue_seconds: float) -> tuple[in
     open_now, overdue = session.execute(
         select(
             func.count(ProviderCall.id),
-            func.count(ProviderCall.id).filter(Job.finished_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, overdue_seconds)),
+            func.count(ProviderCall.id).filter(
+                Job.finished_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, overdue_seconds)
+            ),
         )
         .join_from(ProviderCall, Job, Job.id == ProviderCall.job_id)
         .where(

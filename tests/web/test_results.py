@@ -7,7 +7,6 @@ import csv
 import io
 import re
 import uuid
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,36 +15,13 @@ from sqlalchemy import update
 
 from tasks.database import Database
 from tasks.ledger.models import Document
+from tests.support.pages import live_parts
 from tests.web.conftest import Bench, Browser, Person, job_id_in
 from webapp.render import TAGS, summary_html
 
 FILES = Path(__file__).parents[1] / "support" / "files"
 HOSTILE = (FILES / "W07_xss_payloads.md").read_text()
 INJECTED = (FILES / "W08_injection_markdown_image.txt").read_text()
-
-
-class LiveParts(HTMLParser):
-    """Whatever in a page could act, or ask another host, as a browser would read it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        own = {"src": "/static/", "href": "/", "action": "/"}
-        if tag in ("img", "iframe", "object", "embed", "base") or (tag == "script" and not dict(attributes).get("src")):
-            self.found.append(tag)
-        for name, value in attributes:
-            if name.startswith("on") or name == "style":
-                self.found.append(f"{tag} {name}")
-            if name in own and not re.match(f"#|{own[name]}(?!/)", value or ""):
-                self.found.append(f"{tag} {name}={value}")
-
-
-def live_parts(html: str) -> list[str]:
-    reader = LiveParts()
-    reader.feed(html)
-    return reader.found
 
 
 @pytest.mark.parametrize("text", [HOSTILE, INJECTED], ids=["W07", "W08"])

@@ -1,0 +1,40 @@
+"""Pages and results as a reader's program takes them: what in them could act, or ask another host."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from markdown_it import MarkdownIt
+
+
+class LiveParts(HTMLParser):
+    """Whatever in a page could act, or ask another host, as a browser would read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        own = {"src": "/static/", "href": "/", "action": "/"}
+        if tag in ("img", "iframe", "object", "embed", "base") or (tag == "script" and not dict(attributes).get("src")):
+            self.found.append(tag)
+        for name, value in attributes:
+            if name.startswith("on") or name == "style":
+                self.found.append(f"{tag} {name}")
+            if name in own and not re.match(f"#|{own[name]}(?!/)", value or ""):
+                self.found.append(f"{tag} {name}={value}")
+
+
+def live_parts(html: str) -> list[str]:
+    """See LiveParts."""
+    reader = LiveParts()
+    reader.feed(html)
+    return reader.found
+
+
+def addresses_in(markdown: str) -> list[str]:
+    """Every link and image that a reader of Markdown finds in a result, however it is written."""
+    reader = MarkdownIt("commonmark", {"html": True})
+    reader.validateLink = lambda url: True  # type: ignore[method-assign]
+    return re.findall(r"(?:href|src|srcset|action|poster|data)\s*=\s*[\"']?([^\"'>\s]+)", reader.render(markdown))
