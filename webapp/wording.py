@@ -119,7 +119,7 @@ _BY_CODE: Mapping[tuple[Category, str], Failure] = {
         "Reading the document took too long.", "Save it again in a simpler form, or paste its text."
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_MUCH_MEMORY): Failure(
-        "Reading the document took too much memory.", "Save it again in a simpler form, or paste its text."
+        "The document grows too large while it is read.", "Save it again in a simpler form, or paste its text."
     ),
     (Category.INVALID_DOCUMENT, Refusal.LEGACY_WORD): Failure(
         "This is a Word document of the old kind (.doc).", "Save it as .docx or PDF, and hand that in."

@@ -9,7 +9,8 @@ import re
 import zipfile
 from enum import StrEnum
 
-from tasks.intake.archive import check_declared_size, open_archive
+from tasks.intake.archive import check_declared_size, open_archive, read_part
+from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused, Refusal
 from tasks.intake.wide import wide_encoding
 
@@ -81,7 +82,10 @@ _HTML_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->)*<(?:!doctype\s+html|ht
 _SVG_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!doctype\s+svg[^>]*>)*<svg[\s>]", re.IGNORECASE | re.DOTALL)
 _DOCX_MAIN = re.compile(r"word/document\d*\.xml")
 _ODT_TYPES = (_MIME_TYPES[Kind.ODT], _MIME_TYPES[Kind.ODT] + "-template")
+_MAY_HOLD_TEXT = re.compile(r"(?:word/(?:document|header|footer|footnotes|endnotes)\d*|content|styles)\.xml")
+_TAG = re.compile(rb"<[^>]*>")
 _SAMPLE = 64 * 1024
+_HEAD = 4096
 _STRAYS = 3
 """So many bytes that no text has are no proof of anything, however short the file."""
 _NO_TEXT_BYTES = bytes({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F})
@@ -125,7 +129,17 @@ def _zipped_kind(archive: zipfile.ZipFile, max_unpacked_bytes: int) -> Kind:
     else:
         raise DocumentRefused(Refusal.UNSUPPORTED)
     check_declared_size(archive, max_unpacked_bytes)
+    if _is_blank(archive):
+        raise DocumentRefused(Refusal.NO_TEXT)
     return kind
+
+
+def _is_blank(archive: zipfile.ZipFile) -> bool:
+    """Whether a small document is nothing but tags. Not parsed: without them and white space nothing is left."""
+    names = [name for name in archive.NameToInfo if _MAY_HOLD_TEXT.fullmatch(name)]
+    if sum(archive.getinfo(name).file_size for name in names) > _SAMPLE:
+        return False
+    return not any(_TAG.sub(b"", read_part(archive, name, _SAMPLE)).strip() for name in names)
 
 
 def _declared_type(archive: zipfile.ZipFile) -> str:
@@ -157,7 +171,9 @@ def _looks_binary(data: bytes) -> bool:
 
 def _text_kind(data: bytes, filename: str | None) -> Kind:
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), wide_encoding(data) or "utf-8")
-    head = data[:4096].decode(encoding, "replace").lstrip("\ufeff")
+    head = data[:_HEAD].decode(encoding, "replace").lstrip("\ufeff")
+    if len(data) <= _HEAD and not clean(head).strip():
+        raise DocumentRefused(Refusal.EMPTY if b"\0" not in data else Refusal.NO_TEXT)
     if _HTML_START.match(head):
         return Kind.HTML
     if _SVG_START.match(head):

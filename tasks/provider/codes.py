@@ -63,6 +63,11 @@ _PHRASES: tuple[tuple[str, Verdict], ...] = (
     # The code beside it is `unsupported_value`. https://github.com/danny-avila/LibreChat/issues/6926
     ("organization must be verified", (Category.PERMISSION, "unverified_organization")),
     ("maximum context length", (Category.INVALID_REQUEST, "too_long")),
+    # Anthropic's, Google's, Mistral's and Groq's way to say the same through their OpenAI-compatible doors.
+    ("prompt is too long", (Category.INVALID_REQUEST, "too_long")),
+    ("exceeds the maximum number of tokens", (Category.INVALID_REQUEST, "too_long")),
+    ("too large for model", (Category.INVALID_REQUEST, "too_long")),
+    ("reduce the length of the messages", (Category.INVALID_REQUEST, "too_long")),
     ("exceeds the available context size", (Category.INVALID_REQUEST, "too_long")),
     ("violating our usage policy", (Category.CONTENT_POLICY, "flagged")),
 )

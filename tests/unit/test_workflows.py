@@ -61,7 +61,7 @@ def test_a_document_without_tasks_says_so() -> None:
     assert finish("action_items", {}, "NONE").text == "The document gives no task to anybody."
 
 
-@pytest.mark.parametrize("cell", ['=HYPERLINK("http://127.0.0.1:9","x")', "+1", "-1+2", "@SUM(A1)"])
+@pytest.mark.parametrize("cell", ['=HYPERLINK("http://127.0.0.1:9","x")', "+1", "-1+2", "@SUM(A1)", "=1+1,2", "-"])
 def test_a_formula_leaves_as_text(cell: str) -> None:
     table = finish("action_items", {}, f'| Anna | {cell} | say "now", then\twait |').text
     (_, row) = csv.reader(io.StringIO(ACTION_ITEMS.csv(table)))

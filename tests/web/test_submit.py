@@ -14,6 +14,7 @@ from werkzeug.datastructures import FileStorage
 from tasks.database import Database
 from tasks.ledger.models import Delivery, Document, Job
 from tasks.queue import DeliveryQueue
+from tests.support.documents import case_file, docx, odt, paragraph
 from tests.web.conftest import Bench, Browser, Person, job_id_in, proof_in, rows
 
 FILES = Path(__file__).parents[1] / "support" / "files"
@@ -72,6 +73,12 @@ def test_nothing_handed_in_is_said_beside_the_field(
         (PNG, "This is a picture"),
         (b"\x7fELF" + bytes(range(256)), "This kind of file cannot be read"),
         (b"PK\x03\x04 not a zip", "The file is damaged"),
+        (b"\xef\xbb\xbf", "The document is empty."),
+        ("\u200b\u00a0\u2003\ufeff\n".encode(), "The document is empty."),
+        ("\ufeff \n\u2028".encode("utf-16-le"), "No text was found"),
+        (case_file("D16c"), "No text was found"),
+        (odt("<text:p/><text:p> </text:p>"), "No text was found"),
+        (docx(paragraph(""), ("word/header1.xml", f"<w:hdr {{w}}>{paragraph(' ')}</w:hdr>")), "No text was found"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_at_the_door(
@@ -180,6 +187,12 @@ def test_characters_that_a_database_refuses_are_cleaned(ada: Person, database: D
         ("会議.txt", "会議.txt"),
         ("😀.txt", "😀.txt"),
         ("e\u0301.txt", "e\u0301.txt"),
+        ("....//....//x.txt", "x.txt"),
+        ("file:///etc/shadow", "shadow"),
+        ("تقرير نهائي.txt", "تقرير نهائي.txt"),
+        ("\u05d3\u05d5\u05d7 3.txt", "\u05d3\u05d5\u05d7 3.txt"),
+        ("รายงาน.txt", "รายงาน.txt"),
+        ("🇩🇪 👩🏽‍🚀.txt", "🇩🇪 👩🏽‍🚀.txt"),
         ("\u202egnp.exe.txt", "gnp.exe.txt"),
         ("<img src=x onerror=alert(1)>.txt", "<img src=x onerror=alert(1)>.txt"),
         ("x" * 5000, "x" * 200),
