@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from tasks.intake.clusters import is_border
 from tasks.provider import Prompt
 from tasks.workflows.base import Step, Todo
 
@@ -15,8 +16,6 @@ BORDERS = (
     re.compile(r"\s+"),
 )
 """Where a text may be cut, best first: between paragraphs, lines, sentences, words."""
-JOINERS = re.compile("[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
-"""What belongs to the character before it: marks, joiners, variation and skin tone. A cut before one breaks a sign."""
 
 
 def cut(text: str, limit: int) -> list[str]:
@@ -37,10 +36,7 @@ def _border(text: str, limit: int) -> int:
         ends = [found.end() for found in border.finditer(text, limit // 2, limit) if found.end() <= limit]
         if ends:
             return ends[-1]
-    end = limit
-    while end > limit // 2 and (JOINERS.match(text[end]) or text[end - 1] == "\u200d"):
-        end -= 1
-    return end
+    return next((end for end in range(limit, limit // 2, -1) if is_border(text, end)), limit)
 
 
 def over_parts(
