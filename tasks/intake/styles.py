@@ -16,7 +16,7 @@ from lxml import etree
 
 _LONGEST_SHEET = 512 * 1024
 _SCREEN = re.compile(r"\s*(?:only\s+)?(?:screen|all)?\s*", re.IGNORECASE)
-_MAY_HIDE = re.compile(r"none|hidden|collapse|opacity|font", re.IGNORECASE)
+_MAY_HIDE = re.compile(r"none|hidden|collapse|opacity|font-size|\\", re.IGNORECASE)
 _INLINE = (1, 0, 0, 0)
 """The specificity of a `style` attribute, above every selector's."""
 
@@ -48,7 +48,7 @@ class Styles:
         if self._hidden is not None:
             return element in self._hidden
         style = element.get("style")
-        return bool(style) and any(hidden for _, (hidden, _) in _verdicts(style))
+        return bool(style and _MAY_HIDE.search(style)) and any(hidden for _, (hidden, _) in _verdicts(style))
 
 
 def _rules(nodes: Iterable[Any]) -> Iterator[Any]:

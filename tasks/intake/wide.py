@@ -30,6 +30,8 @@ def wide_encoding(data: bytes) -> str | None:
         return "utf-16-le"
     if even > 0.4 and odd < 0.05:
         return "utf-16-be"
+    if len(sample) < 2 * _LEAST:
+        return None
     found = [encoding for encoding in ("utf-16-le", "utf-16-be") if _makes_sense(sample, encoding)]
     return found[0] if len(found) == 1 else None
 
