@@ -57,7 +57,7 @@ def own_settings_do_not_last(address: str) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 def test_a_site_works_and_heals_behind_a_pooler(pooled: dict[str, str], queue: DeliveryQueue) -> None:
     own_settings_do_not_last(pooled["DATABASE_URL"])
     two_releases_at_once(pooled)
