@@ -221,7 +221,9 @@ def test_it_waits_while_its_jobs_would_only_wait(desk: Desk, way: str) -> None:
 
 def test_a_dry_run_says_what_would_be_done_and_what_would_be_left_alone_and_why(desk: Desk) -> None:
     older = desk.failed()
-    jobs = {word: desk.failed() for word in ("back", "deleted", "emptied", "waiting", "running", "finished", "elsewhere")}
+    jobs = {
+        word: desk.failed() for word in ("back", "deleted", "emptied", "waiting", "running", "finished", "elsewhere")
+    }
     jobs["read"] = desk.failed()
     quota = desk.failed(Category.QUOTA, "insufficient_quota")
     for word in ("waiting", "running", "finished"):
