@@ -221,10 +221,8 @@ def test_it_waits_while_its_jobs_would_only_wait(desk: Desk, way: str) -> None:
 
 def test_a_dry_run_says_what_would_be_done_and_what_would_be_left_alone_and_why(desk: Desk) -> None:
     older = desk.failed()
-    jobs = {
-        word: desk.failed() for word in ("back", "deleted", "emptied", "waiting", "running", "finished", "elsewhere")
-    }
-    jobs["read"] = desk.failed()
+    words = ("back", "deleted", "emptied", "waiting", "running", "finished", "elsewhere", "read")
+    jobs = {word: desk.failed() for word in words}
     quota = desk.failed(Category.QUOTA, "insufficient_quota")
     for word in ("waiting", "running", "finished"):
         desk.begin(Choice([jobs[word]]))
