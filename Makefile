@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 # Most tests wait for other processes, so more of them run at once than there are cores. Each has its own services.
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 6
 BIN := $(VENV)/bin
 
 .PHONY: help demo test drills chaos lint lock clean

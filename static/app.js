@@ -69,7 +69,7 @@
   document.addEventListener('submit', function (event) {
     var form = event.target;
     if (form.hasAttribute('hx-post')) cancelling = true;
-    if (!form.hasAttribute('data-once')) return;
+    if (!form.hasAttribute('data-once') || event.defaultPrevented) return;
     if (form.dataset.sent) { event.preventDefault(); return; }
     form.dataset.sent = 'yes';
     form.querySelectorAll('button').forEach(function (button) { button.setAttribute('aria-disabled', 'true'); });
@@ -89,11 +89,13 @@
   document.addEventListener('click', function (event) {
     var button = event.target.closest ? event.target.closest('[data-copy]') : null;
     if (!button) return;
-    var source = document.querySelector('[data-copy-source]'), shown = document.querySelector('[data-copy-text]');
+    var source = document.querySelector('[data-copy-source="' + button.dataset.copy + '"]'), shown = document.querySelector('[data-copy-text]');
+    var label = button.dataset.label || button.textContent;
+    button.dataset.label = label;
     var text = source ? source.value : shown ? shown.textContent : '';
     function done(word) {
       button.textContent = word;
-      setTimeout(function () { button.textContent = 'Copy'; }, 2000);
+      setTimeout(function () { button.textContent = label; }, 2000);
     }
     if (navigator.clipboard) {
       navigator.clipboard.writeText(text).then(function () { done('Copied'); }, function () { done('Not allowed'); });
@@ -103,36 +105,6 @@
     }
   });
 
-  /* The submit form: the file's size is checked before it travels, and a file may be dropped. */
-  function start() {
-    localise(document);
-    var form = document.getElementById('submit'), drop = document.querySelector('[data-drop]');
-    if (!form || !drop) return;
-    var input = form.querySelector('input[type=file]'), note = form.querySelector('[data-file-note]');
-    var most = Number(form.dataset.maxBytes);
-    function look() {
-      var file = input.files[0], text = '';
-      if (file && file.size > most) text = 'This file is larger than ' + Math.floor(most / 1048576) + ' MB, which is the most that can be handed in.';
-      else if (file && file.size === 0) text = 'This file is empty.';
-      note.textContent = text;
-      note.hidden = !text;
-      input.setCustomValidity(text);
-    }
-    input.addEventListener('change', look);
-    ['dragenter', 'dragover'].forEach(function (name) {
-      drop.addEventListener(name, function (event) { event.preventDefault(); drop.classList.add('over'); });
-    });
-    ['dragleave', 'drop'].forEach(function (name) {
-      drop.addEventListener(name, function () { drop.classList.remove('over'); });
-    });
-    drop.addEventListener('drop', function (event) {
-      event.preventDefault();
-      if (!event.dataTransfer.files.length) return;
-      var one = new DataTransfer();
-      one.items.add(event.dataTransfer.files[0]);
-      input.files = one.files;
-      look();
-    });
-  }
+  function start() { localise(document); }
   if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();
 })();

@@ -15,6 +15,7 @@ from tasks.settings import Settings
 from webapp import (
     accounts,
     api,
+    as_text,
     assets,
     cost_words,
     documents,
@@ -23,9 +24,9 @@ from webapp import (
     jobs,
     models,
     parts,
+    provenance,
     render,
     security,
-    status_page,
     wording,
     work_words,
 )
@@ -97,10 +98,11 @@ def _furnish_templates(app: Flask) -> None:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         summary_html=render.summary_html,
+        plain_text=as_text.as_text,
         duration=wording.duration_in_words,
         size=wording.size_in_words,
         counted=wording.counted,
-        kind_label=status_page.kind_label,
+        kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,
         usage=cost_words.usage_in_words,
     )

@@ -11,11 +11,15 @@ from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
 from tasks.ledger import forgetting, queries
+from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import HELD, State
 from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
 from webapp.accounts import viewer
+from webapp.as_text import as_text
+from webapp.as_word import as_word
+from webapp.provenance import provenance_of
 from webapp.titles import cut
 from webapp.transactions import transaction
 from webapp.work_words import title_of
@@ -23,36 +27,58 @@ from webapp.work_words import title_of
 documents = Blueprint("documents", __name__)
 
 LONGEST_FILENAME = 120
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
 @documents.get("/jobs/<uuid:job_id>/result.md")
 @login_required  # type: ignore[untyped-decorator]
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
     """The result as Markdown; 404 until there is one."""
-    job, text = _saved(job_id)
-    return attachment(text.encode(), f"{title_of(job.workflow)} of {job.title}.md", "text/markdown; charset=utf-8")
+    job, saved = _saved(job_id)
+    return attachment(
+        saved.text.encode(), f"{title_of(job.workflow)} of {job.title}.md", "text/markdown; charset=utf-8"
+    )
+
+
+@documents.get("/jobs/<uuid:job_id>/result.txt")
+@login_required  # type: ignore[untyped-decorator]
+def result_as_text(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as plain text."""
+    job, saved = _saved(job_id)
+    text = as_text(saved.text).encode()
+    return attachment(text, f"{title_of(job.workflow)} of {job.title}.txt", "text/plain; charset=utf-8")
+
+
+@documents.get("/jobs/<uuid:job_id>/result.docx")
+@login_required  # type: ignore[untyped-decorator]
+def result_as_word(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as a Word document, with what made it in small print."""
+    job, saved = _saved(job_id)
+    title = f"{title_of(job.workflow)} of {job.title}"
+    document = as_word(saved.text, title=title, notes=provenance_of(job, saved.facts))
+    return attachment(document, f"{title}.docx", WORD)
 
 
 @documents.get("/jobs/<uuid:job_id>/result.csv")
 @login_required  # type: ignore[untyped-decorator]
 def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
     """The result as CSV, where it is a table. With a byte-order mark, without which Excel breaks every accent."""
-    job, text = _saved(job_id)
+    job, saved = _saved(job_id)
     workflow = WORKFLOWS.get(job.workflow)
     if not isinstance(workflow, AsCsv):
         abort(404)
-    table = workflow.csv(text).encode("utf-8-sig")
+    table = workflow.csv(saved.text).encode("utf-8-sig")
     return attachment(table, f"{title_of(job.workflow)} of {job.title}.csv", "text/csv; charset=utf-8")
 
 
-def _saved(job_id: uuid.UUID) -> tuple[JobView, str]:
+def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
     """This person's job and its result; 404 where either is missing."""
     with transaction() as database:
         job = queries.job_of(database, job_id, viewer().id)
         saved = queries.result_of(database, job_id, viewer().id)
     if job is None or saved is None:
         abort(404)
-    return job, saved.text
+    return job, saved
 
 
 @documents.get("/jobs/<uuid:job_id>/original")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
-from flask import Blueprint, Response, abort, get_flashed_messages, redirect, render_template, request, url_for
+from flask import Blueprint, Response, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
@@ -14,10 +15,11 @@ from tasks.ledger import queries, transitions
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
-from webapp import cursors, status_page, wording
+from webapp import my_documents, status_page, wording
 from webapp.accounts import viewer
-from webapp.door import HandedIn, NotAccepted, take_file, take_text
+from webapp.door import NotAccepted
 from webapp.errors import drain, form_too_old, not_found
+from webapp.handing_in import MOST_AT_ONCE, Outcome, chosen_files, hand_in_each, handed_in
 from webapp.hx import is_htmx
 from webapp.parts import parts
 from webapp.status_page import StatusPage
@@ -35,7 +37,6 @@ from webapp.transactions import transaction
 
 jobs = Blueprint("jobs", __name__)
 
-PAGE = 20
 DOUBLE_CLICK_SECONDS = 10
 TOO_LATE = "It was already finished, so there was nothing to cancel."
 NOT_AGAIN = "This cannot be tried again as it is. See below what can be done."
@@ -48,30 +49,42 @@ def home() -> ResponseReturnValue:
     return home_page()
 
 
-def home_page(errors: dict[str, str] | None = None, notice: str | None = None) -> str:
-    """The first page, with what was typed kept and each error beside its field."""
-    listed, older = [], None
-    if current_user.is_authenticated:
-        before = cursors.read(request.args.get("before", ""))
-        with transaction() as database:
-            listed = queries.jobs_of(database, viewer().id, limit=PAGE + 1, before=before)
-        older = cursors.after(listed[PAGE - 1]) if len(listed) > PAGE else None
+def home_page(
+    errors: dict[str, str] | None = None,
+    notice: str | None = None,
+    refused: Sequence[tuple[str, str]] = (),
+    done: Sequence[str] = (),
+) -> str:
+    """The first page, with what was typed kept, each error beside its field, and each refused file with its reason."""
+    settings = parts().settings
     typed = request.form if request.method == "POST" and not _is_too_large() else {}
     return render_template(
         "home.html",
-        jobs=listed[:PAGE],
-        older=older,
-        paged="before" in request.args,
+        mine=my_documents.asked_for() if current_user.is_authenticated else None,
+        shown=my_documents.SHOWN,
         badges=wording.BADGES,
         workflows=offered(),
         chosen=_chosen(typed.get("workflow")),
         typed=typed,
-        done=get_flashed_messages(),
+        done=[*get_flashed_messages(), *done],
         errors=errors or {},
+        refused=refused,
         notice=notice,
         idempotency_key=str(uuid.uuid4()),
-        settings=parts().settings,
+        most_at_once=MOST_AT_ONCE,
+        too_large=wording.file_too_large(settings.max_upload_bytes),
+        settings=settings,
     )
+
+
+@jobs.get("/jobs/mine")
+@login_required  # type: ignore[untyped-decorator]
+def mine() -> ResponseReturnValue:
+    """The list alone, for the page that shows it: 204 while it already shows everything there is to show."""
+    listed = my_documents.asked_for()
+    if listed.mark == request.args.get("mark"):
+        return Response(status=204)
+    return render_template("_my_documents.html", mine=listed, badges=wording.BADGES)
 
 
 def _chosen(name: str | None) -> str:
@@ -89,23 +102,40 @@ def _is_too_large() -> bool:
 @jobs.post("/jobs")
 @login_required  # type: ignore[untyped-decorator]
 def create() -> ResponseReturnValue:
-    """Accept a document. The same form sent again leads to the same job."""
+    """Accept a document, or several files as a job each. The same form sent again leads to the same jobs."""
+    key = usable_key(request.form.get("idempotency_key"))
     try:
         workflow = workflow_of(request.form.get("workflow", "summary"))
-        recorded = submit(
-            viewer().id,
-            _handed_in(),
-            workflow,
-            _options_of(workflow),
-            idempotency_key=usable_key(request.form.get("idempotency_key")),
-        )
+        options = _options_of(workflow)
+        chosen = chosen_files()
+        if len(chosen) > 1:
+            return _several(hand_in_each(viewer().id, chosen, workflow, options, key))
+        recorded = submit(viewer().id, handed_in(chosen), workflow, options, idempotency_key=key)
     except NotAccepted as refused:
+        if _by_script():
+            return {"error": refused.sentence}, refused.status
         return home_page({refused.field: refused.sentence}), refused.status
     except IdempotencyKeyReused:
-        return home_page(notice=wording.KEY_REUSED), 409
-    if recorded.created:
-        return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)
-    return redirect(url_for("jobs.show", job_id=recorded.job_id, known=1), 303)
+        return ({"error": wording.KEY_REUSED} if _by_script() else home_page(notice=wording.KEY_REUSED)), 409
+    known = None if recorded.created else 1
+    location = url_for("jobs.show", job_id=recorded.job_id, known=known)
+    return ({"location": location}, 201) if _by_script() else redirect(location, 303)
+
+
+def _several(outcomes: Sequence[Outcome]) -> ResponseReturnValue:
+    """What became of each of several files: to the list when all were taken, else the form with the reasons."""
+    taken = sum(one.refusal is None for one in outcomes)
+    said = f"{wording.counted(taken, 'document')} handed in."
+    if taken == len(outcomes):
+        flash(said)
+        return redirect(url_for("jobs.home"), 303)
+    refused = [(one.name, one.refusal) for one in outcomes if one.refusal is not None]
+    return home_page(refused=refused, done=[said] if taken else ()), 422
+
+
+def _by_script() -> bool:
+    """Whether the page's own script sends the file, which shows its progress and wants to know where it went."""
+    return request.accept_mimetypes.best == "application/json"
 
 
 @jobs.errorhandler(CSRFError)
@@ -113,8 +143,10 @@ def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
     """A form that is too old comes back as a new one, with the text in it."""
     if is_htmx() or request.endpoint != "jobs.create":
         return form_too_old(error)
-    had_file = any(file.filename for file in request.files.values())
     said = wording.FORM_TOO_OLD if current_user.is_authenticated else wording.SIGNED_OUT
+    if _by_script():
+        return {"error": said, "form_too_old": True}, 400
+    had_file = any(file.filename for file in request.files.values())
     return home_page({"file": wording.FORM_TOO_OLD_FILE} if had_file else {}, notice=said), 400
 
 
@@ -122,7 +154,8 @@ def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
     """More than a form may hold: refused unread, so there is nothing that could be kept."""
     drain()
-    return home_page({"file": wording.file_too_large(parts().settings.max_upload_bytes)}), 413
+    said = wording.request_too_large(parts().settings.max_upload_bytes)
+    return ({"error": said} if _by_script() else home_page({"file": said})), 413
 
 
 def _options_of(workflow: Workflow) -> Options:
@@ -135,25 +168,6 @@ def _options_of(workflow: Workflow) -> Options:
         return options_of(workflow, {name: request.form[at] for name, at in fields.items() if at in request.form})
     except NotAccepted as refused:
         raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
-
-
-def _handed_in() -> HandedIn:
-    """The one document of the form. Raises NotAccepted for none and for two."""
-    settings = parts().settings
-    title, text = request.form.get("title", ""), request.form.get("text", "")
-    chosen = []
-    for file in request.files.getlist("file"):
-        empty = not file.stream.read(1)
-        file.stream.seek(0)
-        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
-            chosen.append(file)
-    if chosen and text.strip():
-        raise NotAccepted("both", wording.BOTH_HANDED_IN, field="file")
-    if len(chosen) > 1:
-        raise NotAccepted("several", wording.SEVERAL_HANDED_IN, field="file")
-    if chosen:
-        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
-    return take_text(text, title, settings)
 
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:

@@ -24,14 +24,20 @@ _markdown.add_render_rule("table_open", lambda *_: "<figure><table>\n")
 _markdown.add_render_rule("table_close", lambda *_: "</table></figure>\n")
 
 
-def summary_html(text: str) -> Markup:
-    """The result as HTML that can stand in a page."""
+def blocks(text: str) -> list[Token]:
+    """The result as Markdown tokens in which no link and no picture is left: both are their text and their address."""
     tokens = _markdown.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + TOP_HEADING - 1)}"
         if token.type == "inline" and token.children:
             token.children = _without_links(token.children)
+    return tokens
+
+
+def summary_html(text: str) -> Markup:
+    """The result as HTML that can stand in a page."""
+    tokens = blocks(text)
     html = _markdown.renderer.render(tokens, _markdown.options, {})
     return Markup(nh3.clean(html, tags=TAGS, attributes={}, link_rel=None))
 

@@ -11,20 +11,20 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from tasks.costs import Usage, usage_of
-from tasks.intake.kinds import Kind
 from tasks.ledger import queries
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView, LaneWait, Pulse
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
-from tasks.workflows import WORKFLOWS, AsCsv, Choice
+from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
 from webapp.parts import parts
+from webapp.provenance import provenance_of
 from webapp.read_words import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.submitting import can_try_again, can_wish_again
 from webapp.wording import BADGES, Failure, LogLine
-from webapp.work_words import WorkWords, title_of, words_of
+from webapp.work_words import WorkWords, description_of, title_of, words_of
 
 LONGER_THAN_USUAL_SECONDS = 30
 WORKER_SEEN_WITHIN_SECONDS = 60
@@ -99,6 +99,11 @@ class StatusPage:
         return None if said == main_measure(facts) else said
 
     @property
+    def provenance(self) -> list[str]:
+        """What made the result, in lines; empty without one."""
+        return provenance_of(self.job, self.result.facts) if self.result else []
+
+    @property
     def offers_csv(self) -> bool:
         """Whether the result can be had as a table for a spreadsheet."""
         return isinstance(WORKFLOWS.get(self.job.workflow), AsCsv)
@@ -133,7 +138,7 @@ def page_of(
         job=job,
         reference=reference_of(job.id),
         badge=BADGES[job.state],
-        description=_description(job),
+        description=description_of(job),
         stops=_stops(job),
         log=[line for line in log if line is not None],
         failure=_failure(job, lane),
@@ -231,18 +236,6 @@ def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
     return "-".join(words)
 
 
-def _description(job: JobView) -> str:
-    workflow = WORKFLOWS.get(job.workflow)
-    if workflow is None:
-        return job.workflow
-    words = [
-        choice.words.get(str(job.options.get(choice.name)), "")
-        for choice in workflow.choices
-        if isinstance(choice, Choice)
-    ]
-    return ", ".join([workflow.title.lower(), *(word.lower() for word in words if word)])
-
-
 def _stops(job: JobView) -> list[Stop]:
     words = words_of(job.workflow)
     read, saved = job.read_facts is not None, job.state is State.SUCCEEDED
@@ -274,8 +267,3 @@ def _stops(job: JobView) -> list[Stop]:
             at=job.finished_at if saved else None if stopped else job.deadline_at,
         ),
     ]
-
-
-def kind_label(kind: str) -> str:
-    """What sort of document it was, as people say it."""
-    return Kind(kind).label if kind in set(Kind) else kind

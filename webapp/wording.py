@@ -32,7 +32,7 @@ BOTH_HANDED_IN = (
     "Choose a file or paste text, not both. Your text is still here; to send the file, remove the text first."
 )
 HANDED_IN_BEFORE = "You handed this in before, with the same options. This is what came of it; nothing was made twice."
-SEVERAL_HANDED_IN = "Choose one file at a time. Each document is worked on by itself."
+SEVERAL_HANDED_IN = "Send one file a request. Each document is worked on by itself."
 ORIGINAL_GONE = "The document has been deleted, so nothing more can be made of it. Hand it in again."
 NO_SUCH_WORKFLOW = "There is no such workflow."
 NO_SUCH_OPTION = "There is no such option here."
@@ -223,6 +223,15 @@ def option_wrong(option: Option | None) -> str:
 
 def file_too_large(limit: int) -> str:
     return f"The file is larger than {size_in_words(limit)}, which is the most that can be handed in."
+
+
+def request_too_large(limit: int) -> str:
+    most = size_in_words(limit)
+    return f"What was sent is larger than {most}, which is the most for one file, and for several sent together."
+
+
+def too_many_files(most: int) -> str:
+    return f"These are more than {most} files. Hand in the others afterwards."
 
 
 def text_too_long(length: int, limit: int) -> str:

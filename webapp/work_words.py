@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tasks.workflows import WORKFLOWS
+from tasks.ledger.queries import JobView
+from tasks.workflows import WORKFLOWS, Choice
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,16 @@ def title_of(workflow: str) -> str:
 def words_of(workflow: str) -> WorkWords:
     """The words for the work of a job."""
     return SUMMARY if workflow == "summary" else WorkWords(title_of(workflow))
+
+
+def description_of(job: JobView) -> str:
+    """What was wished for, in a few words: summary, medium, bullets."""
+    workflow = WORKFLOWS.get(job.workflow)
+    if workflow is None:
+        return job.workflow
+    words = [
+        choice.words.get(str(job.options.get(choice.name)), "")
+        for choice in workflow.choices
+        if isinstance(choice, Choice)
+    ]
+    return ", ".join([workflow.title.lower(), *(word.lower() for word in words if word)])

@@ -38,6 +38,7 @@ class JobView:
     id: uuid.UUID
     title: str
     workflow: str
+    workflow_version: int
     options: Mapping[str, Any]
     state: State
     revision: int
@@ -138,6 +139,7 @@ def _view(row: Row[Any]) -> JobView:
         id=job.id,
         title=job.title,
         workflow=job.workflow,
+        workflow_version=job.workflow_version,
         options=job.options,
         state=state,
         revision=job.revision,
@@ -251,14 +253,20 @@ def jobs_of(
     *,
     limit: int,
     before: tuple[datetime, uuid.UUID] | None = None,
-    state: State | None = None,
+    states: Collection[State] | None = None,
+    words: str | None = None,
 ) -> list[JobView]:
-    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen."""
+    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen.
+
+    `states` None: in any; `words` None: with any title, else only those whose title holds them, whatever the case.
+    """
     statement = _job_columns().where(Job.account_id == account_id)
     if before is not None:
         statement = statement.where(tuple_(Job.created_at, Job.id) < tuple_(*before))
-    if state is not None:
-        statement = statement.where(Job.state == state)
+    if states is not None:
+        statement = statement.where(Job.state.in_(states))
+    if words is not None:
+        statement = statement.where(Job.title.icontains(words, autoescape=True))
     rows = session.execute(
         statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(limit).execution_options(populate_existing=True)
     ).all()

@@ -30,10 +30,11 @@ class Watch:
 
 
 def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(context: BrowserContext, live_site: LiveSite) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
     page.goto("/")
+    # From opening the site to a document handed in: two actions. The choices have their defaults.
     page.get_by_label("paste the text").fill("The harbour committee met. The north pier is closed until August.")
-    page.get_by_label("Short").check(force=True)
     page.get_by_role("button", name="Hand in").click()
     page.wait_for_url("**/jobs/*")
     watch = Watch(page)
@@ -47,6 +48,14 @@ def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(context: Brows
     expect(page.locator(".badge").first).to_contain_text("Saved")
     expect(page).to_have_title("Saved – The harbour committee met. The north pier is closed until…")
     expect(page.locator("#result strong")).to_have_text("north pier")
+
+    # From the result to its text in another program: one action.
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == "The north pier is closed until August.\n"
+    page.get_by_role("button", name="Copy as Markdown").click()
+    expect(page.get_by_role("button", name="Copied").nth(1)).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == "The **north pier** is closed until August."
 
     assert watch.loads == 0, "the page was reloaded"
     polls = [url for url in watch.requests if "/status" in url]

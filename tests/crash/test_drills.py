@@ -150,8 +150,10 @@ def connected(database: Database) -> int:
 
 
 def test_two_runs_at_once_are_refused(addresses: dict[str, str], database: Database, queue: DeliveryQueue) -> None:
-    with under_way(addresses):
+    with under_way(addresses) as first:
+        first.signal(signal.SIGSTOP)  # however long the second takes to start, the first is still under way
         second = drills(addresses, "same-message-twice")
+        first.signal(signal.SIGCONT)
     assert second.returncode == 2
     assert "another run" in second.stderr
 

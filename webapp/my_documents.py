@@ -1,0 +1,80 @@
+"""The list of what a person has handed in: which part of it is shown, and whether it has changed since."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flask import request, url_for
+
+from tasks.ledger import queries
+from tasks.ledger.queries import JobView
+from tasks.ledger.states import UNFINISHED, State
+from webapp import cursors
+from webapp.accounts import viewer
+from webapp.transactions import transaction
+
+PAGE = 20
+LONGEST_SEARCH = 100
+POLL_SECONDS = 4
+
+SHOWN: Mapping[str, tuple[str, frozenset[State] | None]] = {
+    "": ("All", None),
+    "working": ("In the works", UNFINISHED),
+    "saved": ("Saved", frozenset({State.SUCCEEDED})),
+    "stopped": ("Stopped", frozenset({State.FAILED, State.CANCELLED})),
+}
+"""What can be chosen above the list: the word in the address, the word on the page, and the states it means."""
+
+
+@dataclass(frozen=True)
+class MyDocuments:
+    """One page of the list. `older` is the cursor of the next, None on the last; `mark` changes when a row does."""
+
+    jobs: Sequence[JobView]
+    show: str
+    words: str
+    before: str
+    older: str | None
+    mark: str
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether only a part of the documents was asked for."""
+        return bool(self.show or self.words)
+
+    @property
+    def poll_seconds(self) -> int | None:
+        """How often to ask whether something has changed; None when nothing here will by itself."""
+        return None if all(job.finished for job in self.jobs) else POLL_SECONDS
+
+    def address(self, endpoint: str, **changed: str | None) -> str:
+        """The address of this list, or of one that differs from it."""
+        wanted = {"show": self.show, "q": self.words, "before": self.before, **changed}
+        return url_for(endpoint, _external=False, **{name: value for name, value in wanted.items() if value})
+
+
+def asked_for() -> MyDocuments:
+    """The part of the viewer's list that this request's address names. An unknown word counts as none."""
+    show = request.args.get("show", "")
+    show = show if show in SHOWN else ""
+    words = " ".join(request.args.get("q", "").replace("\0", "").split())[:LONGEST_SEARCH]
+    before = request.args.get("before", "")
+    with transaction() as session:
+        found = queries.jobs_of(
+            session,
+            viewer().id,
+            limit=PAGE + 1,
+            before=cursors.read(before),
+            states=SHOWN[show][1],
+            words=words or None,
+        )
+    jobs = found[:PAGE]
+    older = cursors.after(jobs[-1]) if len(found) > PAGE else None
+    return MyDocuments(jobs, show, words, before, older, _mark(jobs))
+
+
+def _mark(jobs: Sequence[JobView]) -> str:
+    rows = ",".join(f"{job.id.hex}:{job.revision}" for job in jobs)
+    return hashlib.sha256(rows.encode()).hexdigest()[:16]
