@@ -18,7 +18,7 @@ from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
-from tests.support.processes import answers, asking, process, worker
+from tests.support.processes import answers, asking, process
 from tests.support.site import Site
 from webapp import create_app, tokens
 from webapp.embedded import free_port
@@ -51,13 +51,13 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
             role = ours["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]
             session.execute(text(f"ALTER ROLE {role} SET timezone = 'Europe/Berlin'"))
         web_says = {"HOST": "127.0.0.1", "PORT": str(port), "TZ": "America/St_Johns", "TMPDIR": str(places["web"])}
-        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says)) as web:
+        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says), fresh=True) as web:
             house.wait_until(lambda: answers(f"{site}/healthz"), within=40, what=lambda: web.log)
             job_id = hand_in(site, token, "The north pier is closed.")
         shutil.rmtree(places["web"])  # the host throws away what the old one had on its disk
         places["web"].mkdir()
         there = asking(fake, TZ="Asia/Kathmandu", TMPDIR=str(places["worker"]))
-        with worker(ours, **there) as running:
+        with process(["-m", "tasks", "worker"], house.environment(ours, **there), fresh=True) as running:
             here = Site(fake, database, account_id, ours, running)
             fake.wait_for_requests(2, timeout=30)
             with database.transaction() as session:

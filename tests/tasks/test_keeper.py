@@ -57,7 +57,7 @@ def keeper(*programs: str, grace: float = 10, control: str = "") -> Iterator[Pro
     """A keeper whose children are up."""
     written = [textwrap.dedent(program) for program in programs]
     code = textwrap.dedent(KEEPER).format(programs=written, grace=grace, control=control)
-    with process(["-S", "-P", "-c", code], {"PATH": "/usr/bin:/bin"}) as child:
+    with process(["-S", "-P", "-c", code], {"PATH": "/usr/bin:/bin"}, fresh=True) as child:
         house.wait_until(lambda: child.log.count("up") >= len(programs), what=lambda: child.log)
         yield child
 
