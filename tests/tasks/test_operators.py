@@ -109,7 +109,7 @@ def test_nothing_that_is_offered_empties_a_queue(capsys: pytest.CaptureFixture[s
             parser().parse_args([*command, "--help"])
     offered = capsys.readouterr().out.lower()
     assert "replay" in offered and "drain" in offered
-    for word in ("purge", "empty", "flush", "clear", "delete"):
+    for word in ("purge", "empty the", "empty a", "flush", "clear", "delete"):
         assert word not in offered
     assert "purge" not in Path(operator_parsers.__file__).read_text()
 
