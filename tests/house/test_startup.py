@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 
 import pytest
+from sqlalchemy.engine import make_url
 
+from tasks.database import Database
+from tasks.queue import DeliveryQueue
 from tests.support import house
+from tests.support.processes import process
 from webapp.embedded import free_port
 
 COMMANDS = {
@@ -58,11 +63,28 @@ def test_the_web_process_refuses_to_start_without_a_secret_of_its_own(addresses:
     assert fine.returncode == 0, fine.stderr
 
 
-@pytest.mark.parametrize("command", ["web", "release", "worker"])
+def as_hosts_write_it(addresses: dict[str, str]) -> dict[str, str]:
+    """The same database, by the scheme of hosts, with a password that has to be encoded, and with a parameter."""
+    url = make_url(addresses["DATABASE_URL"]).set(drivername="postgres", password="p@ss%word/#")
+    address = url.update_query_dict({"sslmode": "prefer"}).render_as_string(hide_password=False)
+    assert "p%40ss%25word" in address
+    return {**addresses, "DATABASE_URL": address}
+
+
+@pytest.mark.parametrize("command", ["web", "release", "worker", "ops"])
 def test_every_process_takes_the_address_as_hosts_write_it(addresses: dict[str, str], command: str) -> None:
-    address = addresses["DATABASE_URL"].replace("postgresql://", "postgres://", 1)
-    ended = run(command, house.environment({**addresses, "DATABASE_URL": address}))
+    ended = run(command, house.environment(as_hosts_write_it(addresses)))
     assert ended.returncode == 0, ended.stderr
+
+
+def test_the_dispatcher_takes_it_too(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        house.submit(session, account_id)
+    variables = house.environment(as_hosts_write_it(addresses))
+    with process(["-m", "tasks", "dispatcher"], variables) as dispatcher:
+        dispatcher.wait_for_log("delivery.dispatched")
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], [], ["worker", "--slots", "many"]])
