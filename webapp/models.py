@@ -14,7 +14,6 @@ from tasks.ledger import decision_models, grace  # noqa: F401  (their tables bel
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
 from tasks.ledger.notice_models import NoticeWish
 
-
 NO_PASSWORD = "-"
 """Stands where the hash of a password would. No password fits it."""
 
@@ -30,7 +29,7 @@ class Account(Base):
     """A person. `email` is stored in lower case. Flask-Login asks the four `is_…` questions.
 
     `password_hash` is NO_PASSWORD for who signs in elsewhere. `email_proven_at` None: nobody has shown that the address
-    is theirs. A session counts while it carries today's `session_stamp`. `exporting_until` None: no export is under way.
+    is theirs. A session counts while it carries today's `session_stamp`. `exporting_until` None: no export runs.
     """
 
     __tablename__ = "accounts"
@@ -83,7 +82,7 @@ class Invitation(Base):
 
 
 class Identity(Base):
-    """Who an account is to a sign-in service: the service's own address and its name for the person, never an e-mail."""
+    """Who an account is to a sign-in service: its address as `issuer`, and its unchanging name for the person."""
 
     __tablename__ = "identities"
     __table_args__ = (Index("identities_of_an_account", "account_id"),)
