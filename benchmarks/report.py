@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Sequence
 
@@ -15,11 +16,14 @@ ALLOWED_ROWS = 50_000
 def print_all(measured: Sequence[Measured], *, every_plan: bool) -> int:
     """The table, the plans, and the verdict: 0 if all is well."""
     width = max(len(one.name) for one in measured)
-    print(f"{'':<{width}}   median    worst   database  statements  rows looked at")
+    load, cores = os.getloadavg()[0], os.cpu_count()
+    print(f"{load:.1f} processes wanted one of the {cores} processors, in the last minute\n")
+    print(f"{'':<{width}}   median    worst  processor   database  statements  rows looked at")
     for one in measured:
         database = sum(statement.seconds for statement in one.statements)
         print(
-            f"{one.name:<{width}} {1000 * one.median:>6.1f} ms {1000 * one.worst:>5.1f} ms {1000 * database:>7.1f} ms"
+            f"{one.name:<{width}} {1000 * one.median:>6.1f} ms {1000 * one.worst:>5.1f} ms"
+            f" {1000 * one.busy:>7.1f} ms {1000 * database:>7.1f} ms"
             f"  {len(one.statements):>10} {one.rows:>15,}{mark(one)}"
         )
     print("\nPlans" if every_plan else "\nThe plan of the slowest statement of each")

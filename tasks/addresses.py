@@ -79,17 +79,16 @@ def redis_tls(settings: Settings) -> dict[str, Any]:
 
 def faults(settings: Settings) -> list[str]:
     """What is wrong with the addresses, one line each, naming the setting and never its value."""
-    found = []
-    direct = settings.direct_database_url
-    for name, value, schemes in (
+    given = (
         ("DATABASE_URL", settings.database_url, POSTGRES_SCHEMES),
-        ("DIRECT_DATABASE_URL", direct or settings.database_url, POSTGRES_SCHEMES),
+        ("DIRECT_DATABASE_URL", settings.direct_database_url, POSTGRES_SCHEMES),
         ("REDIS_URL", settings.redis_url, REDIS_SCHEMES),
-    ):
-        if name == "DIRECT_DATABASE_URL" and direct is None:
-            continue
-        if scheme_of(value.get_secret_value()) not in schemes:
-            found.append(f"{name} must start with {' or '.join(scheme + '://' for scheme in schemes)}.")
+    )
+    found = [
+        f"{name} must start with {' or '.join(scheme + '://' for scheme in schemes)}."
+        for name, value, schemes in given
+        if value is not None and scheme_of(value.get_secret_value()) not in schemes
+    ]
     if settings.redis_ca_file is not None and not _holds_certificates(settings.redis_ca_file):
         found.append("REDIS_CA_FILE: there is no such file, or it holds no certificate in PEM form.")
     return found

@@ -11,6 +11,7 @@ import uuid
 
 import structlog
 from flask import Flask, Response, g, request
+from sqlalchemy import inspect
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from tasks import traces
@@ -86,4 +87,7 @@ def _account() -> str | None:
     if g.get("account_id") is not None:
         return str(g.account_id.hex)
     account = g.get("_login_user")
-    return account.get_id() if account is not None and account.is_authenticated else None
+    if account is None or not account.is_authenticated:
+        return None
+    known = inspect(account).identity  # the row itself may have been deleted meanwhile, and is not asked for again
+    return known[0].hex if known else None

@@ -21,7 +21,7 @@ from tasks.ledger.identity import id_range_of
 from tasks.ledger.models import Job
 from tasks.ledger.states import State
 
-MOST_LOOKED_AT = 3000
+MOST_LOOKED_AT = 2000
 Cursor = tuple[datetime, uuid.UUID]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Subquery, case, func, select
+from sqlalchemy import ColumnElement, Double, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from tasks.ledger.guarded import seconds
@@ -95,7 +95,12 @@ def last_day(session: Session) -> LastDay:
 
 def _ago(instant: ColumnElement[Any] | InstrumentedAttribute[Any]) -> ColumnElement[Any]:
     """How many whole hours ago; an instant of a transaction that began after this one counts as now."""
-    return func.greatest(func.floor(func.extract("epoch", func.now() - instant) / 3600), 0)
+    return func.greatest(func.floor(_in_seconds(func.now() - instant) / 3600), 0)
+
+
+def _in_seconds(interval: ColumnElement[Any]) -> ColumnElement[float]:
+    """As a float: what PostgreSQL extracts is a numeric, which takes twice as long to sort and divide."""
+    return cast(func.extract("epoch", interval), Double)
 
 
 def _within(instant: InstrumentedAttribute[Any]) -> ColumnElement[bool]:
@@ -127,7 +132,7 @@ def _measure(session: Session, hours: list[Hour]) -> tuple[Spread | None, Spread
     waited = (
         select(
             _ago(Job.finished_at).label("ago"),
-            func.extract("epoch", Job.started_at - Job.created_at).label("took"),
+            _in_seconds(Job.started_at - Job.created_at).label("took"),
         )
         .where(_within(Job.finished_at), Job.started_at.is_not(None))
         .subquery()
@@ -136,7 +141,7 @@ def _measure(session: Session, hours: list[Hour]) -> tuple[Spread | None, Spread
     worked = (
         select(
             _ago(func.max(Attempt.ended_at)).label("ago"),
-            func.extract("epoch", func.sum(Attempt.ended_at - Attempt.started_at)).label("took"),
+            _in_seconds(func.sum(Attempt.ended_at - Attempt.started_at)).label("took"),
         )
         .where(_within(Attempt.ended_at))
         .group_by(Attempt.job_id)

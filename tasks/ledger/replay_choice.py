@@ -109,14 +109,17 @@ def judged(*, without: uuid.UUID | None = None) -> Select[Any]:
         Replay.state == ReplayState.RUNNING,
         true() if without is None else Replay.id != without,
     )
-    was_read = exists().where(Checkpoint.job_id == Job.id, Checkpoint.step == "read")
+    # What was read of a document stands for it. Its length is known without unpacking it.
+    text_kept = exists().where(
+        Checkpoint.job_id == Job.id, Checkpoint.step == "read", func.octet_length(Checkpoint.text) > 0
+    )
     why = case(
         (Job.state.in_(list(states.WAITING)), WAITING),
         (Job.state.in_(list(states.HELD)), RUNNING),
         (Job.state == State.SUCCEEDED, FINISHED),
         (Job.state == State.CANCELLED, CANCELLED),
         (elsewhere, IN_ANOTHER_REPLAY),
-        (Document.content.is_(None) & ~was_read, DOCUMENT_DELETED),
+        (Document.content.is_(None) & ~text_kept, DOCUMENT_DELETED),
         else_=None,
     )
     return select(Job.id, Job.state, Job.error_category, Job.error_code, Job.created_at, why.label("why")).join(

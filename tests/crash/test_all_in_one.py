@@ -182,7 +182,7 @@ class SignedIn:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     plan: tuple[Plan, FakeProvider], database: Database, account_id: uuid.UUID, small_redis: str
 ) -> None:
@@ -197,7 +197,7 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     small.stack.callback(crowd.go_home)
 
     # As one host does it: every process is told at once, and again, and killed if it is there after the grace.
-    house.wait_until(lambda: len(crowd.accepted) >= 8 and fake.in_flight, within=40)
+    house.wait_until(lambda: len(crowd.accepted) >= 6 and fake.in_flight, within=40)
     told = tree_of(first)
     signal_all(told, signal.SIGTERM)
     signal_all(told, signal.SIGTERM)
@@ -208,10 +208,10 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     second, address = small.start()
     crowd.address = address
     before = len(crowd.accepted)
-    house.wait_until(lambda: len(crowd.accepted) >= before + 8, within=40)
+    house.wait_until(lambda: len(crowd.accepted) >= before + 5, within=40)
     third, crowd.address = small.start()
     before = len(crowd.accepted)
-    house.wait_until(lambda: len(crowd.accepted) >= before + 8 and fake.in_flight, within=40)
+    house.wait_until(lambda: len(crowd.accepted) >= before + 5 and fake.in_flight, within=40)
     assert person.email in person.read(f"{crowd.address}/account")
     told = tree_of(second)
     signal_all(told, signal.SIGTERM)
@@ -219,7 +219,7 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     second.wait()
 
     # The web process of the last one dies: what is being worked on is finished, and the host is told to start afresh.
-    house.wait_until(lambda: len(crowd.accepted) >= before + 16, within=40)
+    house.wait_until(lambda: len(crowd.accepted) >= before + 10, within=40)
     crowd.go_home()
     everything_ended(database, third)
     fake.script([{"mode": "gate"}])
@@ -240,8 +240,9 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     assert broken == []
     assert states == ["succeeded"]
     assert crowd.refusals == []
-    assert 8 < most.in_postgresql < SMALLEST_PLAN
-    assert 8 < most.in_redis < SMALLEST_PLAN
+    # What docs/deploy.md says of a web process and a worker, and of both again while a deploy goes on.
+    assert 8 < most.in_postgresql <= 2 * (4 + 4) < SMALLEST_PLAN
+    assert 7 < most.in_redis <= 2 * (2 + 5) < SMALLEST_PLAN
     for container in (first, second, third):
         assert "too many connections" not in container.log and "max number of clients" not in container.log
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -17,11 +19,10 @@ from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
-from tests.support.processes import asking, process, worker
+from tests.support.processes import asking, worker
 from tests.support.receivers import webhook_receiver
 
 ONE_STEP = """
-from tasks import ops
 from tasks.database import Database
 from tasks.notices.sender import senders
 from tasks.settings import load
@@ -69,8 +70,10 @@ def test_a_kill_before_or_after_the_sending_loses_no_notice(
         a_minute_later(database, tries=1)
 
         dying = house.environment(addresses, WEBHOOK_LOOPBACK="1", WAYBILL_DIE_AT="notices.taken")
-        with process(["-c", ONE_STEP], dying) as two:
-            assert two.wait() == -signal.SIGKILL, two.log
+        two = subprocess.run(
+            [sys.executable, "-c", ONE_STEP], cwd=house.ROOT, env=dying, capture_output=True, timeout=50
+        )
+        assert two.returncode == -signal.SIGKILL, two.stderr
         assert len(hook.received) == 1
         a_minute_later(database, tries=2)
 

@@ -8,7 +8,6 @@ import urllib.request
 import uuid
 from datetime import UTC
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -19,18 +18,18 @@ from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
-from tests.support.processes import answers, asking, process, worker
+from tests.support.processes import answers, asking, process
 from tests.support.site import Site
-from webapp import tokens
+from webapp import create_app, tokens
 from webapp.embedded import free_port
+from webapp.extensions import db
 
 
-def ask(address: str, token: str, body: dict[str, Any] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(address, data, {"Authorization": f"Bearer {token}"})
-    request.add_header("Content-Type", "application/json")
+def hand_in(site: str, token: str, text: str) -> uuid.UUID:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{site}/api/v1/jobs", json.dumps({"text": text}).encode(), headers)
     with urllib.request.urlopen(request, timeout=20) as answer:
-        return json.load(answer)
+        return uuid.UUID(json.load(answer)["id"])
 
 
 @pytest.mark.crash
@@ -42,7 +41,7 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
         account_id = house.make_account(session)
         token = tokens.make_token(session, account_id, "program")
     port = free_port()
-    site = f"http://127.0.0.1:{port}/api/v1/jobs"
+    site = f"http://127.0.0.1:{port}"
     places = {name: tmp_path / name for name in ("web", "worker")}
     for place in places.values():
         place.mkdir()
@@ -52,13 +51,13 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
             role = ours["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]
             session.execute(text(f"ALTER ROLE {role} SET timezone = 'Europe/Berlin'"))
         web_says = {"HOST": "127.0.0.1", "PORT": str(port), "TZ": "America/St_Johns", "TMPDIR": str(places["web"])}
-        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says)) as web:
-            house.wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), within=40, what=lambda: web.log)
-            job_id = uuid.UUID(ask(site, token, {"text": "The north pier is closed."})["id"])
+        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says), fresh=True) as web:
+            house.wait_until(lambda: answers(f"{site}/healthz"), within=40, what=lambda: web.log)
+            job_id = hand_in(site, token, "The north pier is closed.")
         shutil.rmtree(places["web"])  # the host throws away what the old one had on its disk
         places["web"].mkdir()
         there = asking(fake, TZ="Asia/Kathmandu", TMPDIR=str(places["worker"]))
-        with worker(ours, **there) as running:
+        with process(["-m", "tasks", "worker"], house.environment(ours, **there), fresh=True) as running:
             here = Site(fake, database, account_id, ours, running)
             fake.wait_for_requests(2, timeout=30)
             with database.transaction() as session:
@@ -68,10 +67,12 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
             assert first.ended_at is not None and 0 <= (first.ended_at - first.started_at).total_seconds() < 30
             fake.release()
             here.wait_for(job_id, State.SUCCEEDED, within=40)
-        with process(["-m", "gunicorn", "wsgi:app"], house.environment(ours, **web_says)) as web:
-            house.wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), within=40, what=lambda: web.log)
-            shown = ask(f"{site}/{job_id}", token)
-            assert ask(f"{site}/{job_id}/result", token)["text"]
+        another = create_app(house.settings(ours))
+        client, signed = another.test_client(), {"Authorization": f"Bearer {token}"}
+        shown = client.get(f"/api/v1/jobs/{job_id}", headers=signed).json
+        assert client.get(f"/api/v1/jobs/{job_id}/result", headers=signed).json["text"]
+        with another.app_context():
+            db.engine.dispose()
     assert shown["state"] == "succeeded"
     with database.transaction() as session:
         created_at = session.execute(text("SELECT created_at FROM jobs")).scalar_one()

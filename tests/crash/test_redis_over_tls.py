@@ -90,16 +90,6 @@ def test_web_dispatcher_limiter_and_worker_take_the_same_setting(
             db.engine.dispose()
 
 
-@pytest.mark.crash
-def test_a_worker_that_does_not_trust_redis_says_which_setting_and_goes_on(
-    addresses: dict[str, str], database: Database, tls: Tls
-) -> None:
-    with worker({**addresses, "REDIS_URL": tls.address}) as running:
-        running.wait_for_log("REDIS_CA_FILE: the certificate is not trusted")
-        assert running.popen.poll() is None
-        assert PASSWORD not in running.log
-
-
 def test_every_client_is_made_at_the_one_place_that_knows_the_settings() -> None:
     makers = [
         path.relative_to(house.ROOT).as_posix()

@@ -221,14 +221,14 @@ def test_it_waits_while_its_jobs_would_only_wait(desk: Desk, way: str) -> None:
 
 def test_a_dry_run_says_what_would_be_done_and_what_would_be_left_alone_and_why(desk: Desk) -> None:
     older = desk.failed()
-    jobs = {word: desk.failed() for word in ("back", "deleted", "waiting", "running", "finished", "elsewhere")}
-    jobs["read"] = desk.failed()
+    words = ("back", "deleted", "emptied", "waiting", "running", "finished", "elsewhere", "read")
+    jobs = {word: desk.failed() for word in words}
     quota = desk.failed(Category.QUOTA, "insufficient_quota")
     for word in ("waiting", "running", "finished"):
         desk.begin(Choice([jobs[word]]))
     with desk.database.transaction() as session:
         house.claim(session, jobs["running"])
-        gone = {"ids": [jobs["deleted"], jobs["read"]]}
+        gone = {"ids": [jobs["deleted"], jobs["emptied"], jobs["read"]]}
         session.execute(
             text("UPDATE documents SET content = NULL WHERE id IN (SELECT document_id FROM jobs WHERE id = ANY(:ids))"),
             gone,
@@ -236,16 +236,16 @@ def test_a_dry_run_says_what_would_be_done_and_what_would_be_left_alone_and_why(
         session.execute(
             text(
                 "INSERT INTO checkpoints (job_id, step, generation, text, facts) "
-                "VALUES (:id, 'read', 1, 'its text is still there', '{}')"
+                "VALUES (:read, 'read', 1, 'its text is still there', '{}'), (:emptied, 'read', 1, '', '{}')"
             ),
-            {"id": jobs["read"]},
+            {"read": jobs["read"], "emptied": jobs["emptied"]},
         )
     desk.end(jobs["finished"])
     desk.begin(Choice([older, jobs["elsewhere"]]))  # the second one waits for its turn there
 
     groups = desk.would(Choice([*jobs.values(), quota]))
     assert {group.category: (group.replayed, group.left_alone) for group in groups} == {
-        "auth": (2, {"document_deleted": 1, "in_another_replay": 1}),
+        "auth": (2, {"document_deleted": 2, "in_another_replay": 1}),
         "quota": (1, {}),
         None: (0, {"waiting": 1, "running": 1, "finished": 1}),
     }

@@ -167,7 +167,7 @@ def test_the_image_holds_what_runs_and_nothing_private() -> None:
     assert let_in <= top
     assert top - let_in <= {
         *(".ci", ".do", ".dockerignore", ".gitignore", "Dockerfile", "Makefile", "Procfile", "README.md"),
-        *("app.json", "compose.yaml", "docs", "fly.toml", "pyproject.toml", "render.yaml", "tests"),
+        *("app.json", "benchmarks", "compose.yaml", "docs", "fly.toml", "pyproject.toml", "render.yaml", "tests"),
     }
     assert "*" in read(".dockerignore").splitlines()
 

@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_redis(own: tuple[Settings, Redis], tmp_path: Path)
     redis.config_set("maxmemory-policy", "noeviction")
     redis.config_set("maxclients", 12)
     assert said(settings, "WARN") == ["connections to the queue"]
-    redis.config_set("maxclients", 8)
+    redis.config_set("maxclients", 6)
     assert said(settings, "FAIL") == ["connections to the queue"]
     redis.config_set("maxclients", 1000)
     (tmp_path / "gone").mkdir()

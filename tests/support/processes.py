@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -12,16 +14,27 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.support.fake_provider import FakeProvider
-from tests.support.house import environment, wait_until
+from tests.support.house import ROOT, environment, wait_until
 from tests.support.nursery import Forked
 
 
 class Process:
-    """A child process and what it logged."""
+    """A child process and what it logged. `fresh`: an interpreter of its own from the first instruction on."""
 
-    def __init__(self, arguments: list[str], variables: Mapping[str, str]) -> None:
+    def __init__(self, arguments: list[str], variables: Mapping[str, str], *, fresh: bool = False) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by end())
-        self.popen = Forked(arguments, dict(variables), self._log.fileno())
+        self.popen: Forked | subprocess.Popen[bytes]
+        if fresh:
+            self.popen = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=ROOT,
+                env=dict(variables),
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,
+            )
+        else:
+            self.popen = Forked(arguments, dict(variables), self._log.fileno())
 
     @property
     def log(self) -> str:
@@ -55,9 +68,9 @@ class Process:
 
 
 @contextmanager
-def process(arguments: list[str], variables: Mapping[str, str]) -> Iterator[Process]:
+def process(arguments: list[str], variables: Mapping[str, str], *, fresh: bool = False) -> Iterator[Process]:
     """Run while the block runs; gone after it, whatever happened."""
-    child = Process(arguments, variables)
+    child = Process(arguments, variables, fresh=fresh)
     try:
         yield child
     finally:

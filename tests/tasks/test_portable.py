@@ -176,6 +176,6 @@ def test_documents_are_not_written_onto_a_terminal(settings: Settings, database:
             return True
 
     terminal = Terminal()
-    with pytest.raises(job_commands.NotDone, match="waybill.jsonl"):
+    with pytest.raises(job_commands.NotDone, match=r"waybill\.jsonl"):
         job_commands.exported(settings, terminal)
     assert terminal.getvalue() == ""

@@ -14,7 +14,7 @@ from tasks.queue import DeliveryQueue, message_id
 from tests.support import house
 from tests.web.conftest import Browser, Person
 from webapp.embedded import free_port
-from webapp.security import CONTENT_SECURITY_POLICY as CSP
+from webapp.security import HEADERS
 
 LOOKS = [
     "/ops/rq/",
@@ -124,7 +124,7 @@ def test_addresses_made_by_hand_are_not_there(olga_there: Person, path: str) -> 
 
 def test_its_looser_rules_for_scripts_are_its_own(olga_there: Person) -> None:
     for path in ("/", "/ops", "/nothing", "/ops/nothing"):
-        assert olga_there.get(path).headers["Content-Security-Policy"] == CSP, path
+        assert olga_there.get(path).headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"], path
 
 
 def test_what_lies_in_redis_is_never_unpickled(olga_there: Person, queue: DeliveryQueue, waiting: str) -> None:

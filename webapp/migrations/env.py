@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from alembic import context
 from flask import current_app
 from sqlalchemy import Connection, create_engine, text
@@ -30,13 +33,20 @@ def run() -> None:
             context.run_migrations()
 
 
-def connect(settings: Settings) -> Connection:
-    """A connection for the release. Ends the command with one line when there is none."""
+@contextmanager
+def connect(settings: Settings) -> Iterator[Connection]:
+    """The connection of the release. Ends the command with one line when there is none."""
+    engine = create_engine(settings.migration_url, **engine_options(settings, "waybill-release"))
     try:
-        return create_engine(settings.migration_url, **engine_options(settings, "waybill-release")).connect()
+        connection = engine.connect()
     except DBAPIError as error:
         setting = "DATABASE_URL" if settings.direct_database_url is None else "DIRECT_DATABASE_URL"
         raise SystemExit(UNREACHABLE.format(setting=setting, error=type(error.orig).__name__)) from None
+    try:
+        yield connection
+    finally:
+        connection.close()
+        engine.dispose()
 
 
 run()

@@ -35,6 +35,7 @@ _SAID = {
     401: "There is no token, or it is not valid.",
     404: "There is no such thing, or it belongs to another account.",
     409: "It does not go with the state of things; see `title` and `state`.",
+    410: "It was there, and was deleted when its time was over; see `deleted_at`.",
     413: "More was sent than is taken.",
     415: "The body is of a kind that is not read.",
     422: "A value is missing or wrong; `field` names it, `code` says how.",

@@ -116,7 +116,7 @@ ALL: Mapping[str, Operation] = {
         "Jobs", {200: given("The job.", "Job", "Waybill-Wait")}, bad=(404, 422), parameters=(JOB_ID, *WAIT)
     ),
     "api.delete": Operation("Jobs", {204: given("It is gone.", None)}, bad=(404,), parameters=(JOB_ID,)),
-    "api.result": Operation("Jobs", {200: given("The result.", "Result")}, bad=(404, 409), parameters=(JOB_ID,)),
+    "api.result": Operation("Jobs", {200: given("The result.", "Result")}, bad=(404, 409, 410), parameters=(JOB_ID,)),
     "api.cancel": Operation(
         "Jobs",
         {

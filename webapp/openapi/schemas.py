@@ -268,6 +268,7 @@ PROBLEM: Json = {
         "code": said({"type": "string"}, "What is wrong with a value, as a word."),
         "field": said({"type": "string"}, "Which value is wrong."),
         "state": said(STATE, "The job's state, where that is in the way."),
+        "deleted_at": said(INSTANT, "When it was deleted, on an answer 410."),
     },
     "required": ["type", "title", "status"],
     "additionalProperties": False,
