@@ -23,11 +23,8 @@ KNOWN_TO_SCANNERS = [
 ]
 OPEN_TO_ANYBODY = {
     *("/healthz", "/readyz", "/login", "/register", "/logout", "/static/<path:filename>"),
-OPEN_TO_ANYBODY = {
-    *("/healthz", "/readyz", "/login", "/register", "/logout", "/static/<path:filename>"),
     *("/register/<token>", "/invitation/<token>"),  # nobody made these tokens: a form, or the way to one
     *("/api/docs", "/api/openapi.json"),
-}
 }
 
 
