@@ -97,3 +97,23 @@ def spare_database(addresses: dict[str, str]) -> Iterator[Database]:
         Base.metadata.create_all(database.engine)
         yield database
         database.close()
+
+
+LONG_SECONDS = 150
+"""A test whose limit is at least this long is one to begin with."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long tests first in each process: one that began last would be waited for by all the others."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    long = [item for item in items if (mark := item.get_closest_marker("timeout")) and mark.args[0] >= LONG_SECONDS]
+    chosen = set(long)
+    short = [item for item in items if item not in chosen]
+    share = -(-len(items) // processes)  # what a process gets at the begin is one stretch of the list
+    ordered: list[pytest.Item] = []
+    for number in range(processes):
+        first = long[number::processes]
+        room = share - len(first)
+        ordered += [*first, *short[:room]]
+        short = short[room:]
+    items[:] = [*ordered, *short]

@@ -20,6 +20,17 @@ PARTS, KILLS, AT_ONCE = 40, 5, 4
 LONG = "\n\n".join(f"Paragraph <{n}> {'says that the pier is closed. ' * 6}" for n in range(PARTS)).encode()
 LIMITS = {**SHORT, "CALL_CHARS": 200, "PARTS_AT_ONCE": AT_ONCE, "LEASE_SECONDS": 1, "SWEEP_SECONDS": 0.1}
 
+# A machine under load must not look like a provider that does not answer, or like a worker that died.
+PATIENT = {
+    **LIMITS,
+    "PROVIDER_CALL_SECONDS": 6,
+    "ATTEMPT_SECONDS": 9,
+    "RESERVATION_SECONDS": 13,
+    "RUNTIME_ALLOWANCE_SECONDS": 16,
+    "LEASE_SECONDS": 2,
+    "JOB_DEADLINE_SECONDS": 140,
+}
+
 
 def asked(fake: FakeProvider) -> Counter[str]:
     """How often each part was asked for, as the provider saw it."""
@@ -44,13 +55,13 @@ def saved(here: Site, job: uuid.UUID) -> set[str]:
 @pytest.mark.crash
 @pytest.mark.timeout(150)
 def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_for_again(site: Opened) -> None:
-    with site({"mode": "ok", "delay": 0.25, "text": "This part says that the pier is closed."}, **LIMITS) as here:
+    with site({"mode": "ok", "delay": 0.25, "text": "This part says that the pier is closed."}, **PATIENT) as here:
         here.worker.signal(signal.SIGKILL)
         here.worker.wait()
         job = here.submit(LONG)
         shown = [0]
         for kill in range(1, KILLS + 1):
-            with worker(here.addresses, **asking(here.fake, **LIMITS)) as victim:
+            with worker(here.addresses, **asking(here.fake, **PATIENT)) as victim:
 
                 def far_enough(kill: int = kill) -> bool:
                     shown.append(here.view(job).progress_done)
@@ -63,7 +74,7 @@ def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_f
             again = {name: before[name] for name in kept if name in before}
             with here.database.transaction() as session:
                 assert queries.orphans(session, grace_seconds=5) == 0
-        with worker(here.addresses, **asking(here.fake, **LIMITS)) as last:
+        with worker(here.addresses, **asking(here.fake, **PATIENT)) as last:
             here.wait_for(job, State.SUCCEEDED, within=40)
             shown.append(here.view(job).progress_done)
             assert last.popen.poll() is None
