@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tasks import addresses, budgets
+from tasks import addresses, budgets, sign_in_checks
 from tasks.costs import Prices, PricesWrong, parse_prices
 from tasks.ledger.recording import Terms
 from tasks.ledger.replays import ReplayTerms
@@ -145,6 +145,10 @@ class Settings(BaseSettings):
     alert_webhook_secret: SecretStr | None = Field(None, description="whsec_ and base64: what those are signed with.")
     alert_queue_age_seconds: float = Field(600, gt=0, allow_inf_nan=False, description="How long work may wait.")
     alert_failures_per_hour: int = Field(20, ge=0, description="How many jobs may fail within an hour.")
+    oidc_issuer: str | None = Field(None, description="A sign-in service: the address that its tokens name as issuer.")
+    oidc_client_id: str | None = Field(None, description="What that service calls this site.")
+    oidc_client_secret: SecretStr | None = Field(None, description="The secret that goes with OIDC_CLIENT_ID.")
+    oidc_label: str = Field("single sign-on", description="What people call that service.")
     webhook_loopback: bool = Field(False, description="In the demo only: webhooks may go to this machine, by http too.")
 
     @classmethod
@@ -200,6 +204,11 @@ class Settings(BaseSettings):
         return self.smtp_host is not None
 
     @property
+    def sign_in_service(self) -> str | None:
+        """What people call the service they may sign in with; None: there is none."""
+        return None if self.oidc_issuer is None else self.oidc_label
+
+    @property
     def sqlalchemy_url(self) -> str:
         """DATABASE_URL as SQLAlchemy wants it."""
         return addresses.with_our_driver(self.database_url.get_secret_value())
@@ -229,6 +238,7 @@ def load() -> Settings:
         *_wrong_watchers(settings),
         *budgets.faults(settings),
         *checks.faults(settings),
+        *sign_in_checks.faults(settings),
     ]
     if faults:
         raise SettingsWrong(faults)

@@ -32,13 +32,18 @@ from webapp import (
     operators,
     ops,
     ops_decisions,
+    ops_invitations,
     ops_replays,
+    own_account,  # noqa: F401 (adds its pages to those of accounts)
     parts,
     provenance,
     queue_dashboard,
+    registration,  # noqa: F401 (as above)
     render,
     request_log,
+    resetting,  # noqa: F401 (as above)
     security,
+    single_sign_on,  # noqa: F401 (as above)
     upload_links_api,  # noqa: F401 (adds its routes to the API)
     wording,
     work_words,
@@ -70,7 +75,12 @@ def create_app(settings: Settings | None = None) -> Flask:
     assets.init_app(app)
     _furnish_templates(app)
     pages = (jobs.jobs, documents.documents, accounts.accounts, notices.notices, embed.embed, api_docs.api_docs)
-    for_operators = (ops.ops, ops_decisions.ops_decisions, ops_replays.ops_replays)
+    for_operators = (
+        ops.ops,
+        ops_decisions.ops_decisions,
+        ops_replays.ops_replays,
+        ops_invitations.ops_invitations,
+    )
     for blueprint in (*pages, *for_operators, api.api, health.health, metrics.metrics):
         app.register_blueprint(blueprint)
     if settings.rq_dashboard_enabled:

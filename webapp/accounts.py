@@ -1,102 +1,52 @@
-"""Registration, signing in and out, and a person's own account page."""
+"""Signing in and out, and a person's own account page. Other modules add what else accounts can do."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import structlog
-from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, session, url_for
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
-from flask_login import current_user, login_required, login_user, logout_user
+from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
-from sqlalchemy import delete, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import delete, select, update
 
 from tasks.ledger import forgetting
-from webapp import forms, tokens, wording
+from webapp import account_words, forms, identities, tokens, wording
+from webapp.account_changes import account_with
 from webapp.errors import form_too_old, seconds_until_allowed
-from webapp.extensions import limiter, login
+from webapp.extensions import limiter
 from webapp.forms import Credentials
 from webapp.models import Account
 from webapp.parts import parts
 from webapp.passwords import hash_password, is_right, needs_rehash
 from webapp.security import safe_next
+from webapp.sessions import asked_next, begin_session, end_session, next_page, proved_lately, viewer
 from webapp.transactions import transaction
 
 log = structlog.get_logger()
 accounts = Blueprint("accounts", __name__)
 
-ALREADY_THERE = "There is an account with this address already. Sign in instead."
-FORM_TOO_OLD = "The form was open for too long, or cookies are switched off. Send it again."
-WRONG = "The address or the password is wrong."
 
-
-def viewer() -> Account:
-    """Whoever is signed in. Only where `login_required` stands."""
-    account: Account = current_user._get_current_object()
-    return account
-
-
-@login.user_loader  # type: ignore[untyped-decorator]
-def load_account(account_id: str) -> Account | None:
-    """The account of a session; None if it is gone."""
-    try:
-        key = uuid.UUID(account_id)
-    except ValueError:
-        return None
-    with transaction() as database:
-        return database.get(Account, key)
-
-
-def account_key() -> str:
-    """What sign-in attempts on one account are counted under. A hash: Redis is told no addresses."""
+def address_key() -> str:
+    """What is asked about one address is counted under. A hash: Redis is told no addresses."""
     return "account:" + hashlib.sha256(forms.read_sign_in(request.form).email.encode()).hexdigest()[:32]
 
 
-def leaving_key() -> str:
-    """What attempts to delete the account of this session are counted under."""
-    return f"leaving:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
+def own_key() -> str:
+    """What attempts at the password of this session's account are counted under."""
+    return f"own:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
 
 
-@accounts.get("/register")
-def register() -> ResponseReturnValue:
-    """The form for a new account, or why there is none."""
-    if current_user.is_authenticated:
-        return redirect(url_for("jobs.home"))
-    status = {"open": 200, "invite": 200, "closed": 404}[parts().settings.registration]
-    return registration_page(Credentials("", ""), status)
-
-
-@accounts.post("/register")
-@limiter.limit("30 per hour")
-def create_account() -> ResponseReturnValue:
-    """A new account, signed in at once."""
-    if parts().settings.registration != "open":
-        return registration_page(Credentials("", ""), 403)
-    wanted = forms.read_registration(request.form)
-    if not wanted.errors:
-        account = Account(email=wanted.email, password_hash=hash_password(wanted.password))
-        try:
-            with transaction() as database:
-                database.add(account)
-        except IntegrityError:
-            wanted.errors["email"] = ALREADY_THERE
-        else:
-            log.info("account.registered", account=account.id.hex)
-            begin_session(account)
-            return redirect(next_page(), 303)
-    return registration_page(wanted, 422)
-
-
-def registration_page(wanted: Credentials, status: int) -> ResponseReturnValue:
-    page = render_template(
-        "register.html", wanted=wanted, registration=parts().settings.registration, next=safe_next(_asked_next())
-    )
-    return page, status
+own_password_limit = limiter.shared_limit(
+    "10 per 10 minutes", scope="own password", key_func=own_key, deduct_when=lambda answer: answer.status_code == 403
+)
+"""Wherever the password of the account is asked again, so that whoever found an open browser cannot guess it."""
 
 
 @accounts.get("/login")
@@ -109,43 +59,59 @@ def sign_in() -> ResponseReturnValue:
 
 @accounts.post("/login")
 @limiter.limit("30 per 10 minutes")
-@limiter.limit("10 per 10 minutes", key_func=account_key, deduct_when=lambda response: response.status_code != 303)
+@limiter.limit("10 per 10 minutes", key_func=address_key, deduct_when=lambda response: response.status_code != 303)
 def open_session() -> ResponseReturnValue:
     """Sign in. Every wrong pair gets the same answer after the same work."""
     given = forms.read_sign_in(request.form)
     with transaction() as database:
-        account = database.execute(select(Account).where(Account.email == given.email)).scalar_one_or_none()
+        account = account_with(database, given.email)
     password = given.password[: forms.LONGEST_PASSWORD + 1]
     if not is_right(password, account.password_hash if account else None) or account is None:
-        given.errors["password"] = WRONG
+        given.errors["password"] = account_words.WRONG
         return sign_in_page(given, 401)
     if needs_rehash(account.password_hash):
-        with transaction() as database:
-            database.merge(account).password_hash = hash_password(password)
+        renew_hash(account, hash_password(password))
     begin_session(account)
     return redirect(next_page(), 303)
 
 
+def renew_hash(account: Account, new_hash: str) -> None:
+    """Store the same password in today's way, unless it was changed meanwhile."""
+    with transaction() as database:
+        database.execute(
+            update(Account)
+            .where(Account.id == account.id, Account.password_hash == account.password_hash)
+            .values(password_hash=new_hash)
+            .execution_options(synchronize_session=False)
+        )
+
+
 def sign_in_page(given: Credentials, status: int) -> ResponseReturnValue:
+    settings = parts().settings
     page = render_template(
         "login.html",
         given=given,
-        registration=parts().settings.registration,
-        next=safe_next(_asked_next()),
+        registration=settings.registration,
+        can_reset=settings.can_mail,
+        service=settings.sign_in_service,
+        next=safe_next(asked_next()),
         done=get_flashed_messages(),
     )
     return page, status
 
 
+typed_again: dict[str, Callable[[Credentials, int], ResponseReturnValue]] = {"accounts.open_session": sign_in_page}
+"""The forms that come back with the address that was typed, by endpoint."""
+back_to: dict[str, str] = {}
+"""The page of each form that can be sent too often, by endpoint. Where there is none: the sign-in page."""
+
+
 @accounts.errorhandler(CSRFError)
 def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
     """A form that is too old comes back as a new one."""
-    typed = Credentials(request.form.get("email", "")[: forms.LONGEST_EMAIL], "", {"form": FORM_TOO_OLD})
-    if request.endpoint == "accounts.open_session":
-        return sign_in_page(typed, 400)
-    if request.endpoint == "accounts.create_account":
-        return registration_page(typed, 400)
-    return form_too_old(error)
+    typed = Credentials(request.form.get("email", "")[: forms.LONGEST_EMAIL], "", {"form": account_words.FORM_TOO_OLD})
+    page = typed_again.get(request.endpoint or "")
+    return form_too_old(error) if page is None else page(typed, 400)
 
 
 @accounts.errorhandler(RateLimitExceeded)
@@ -153,32 +119,15 @@ def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
     """When the form may be used again."""
     wait = seconds_until_allowed()
     again = datetime.fromtimestamp(time.time() + wait, UTC)
-    back = {"accounts.create_account": "accounts.register", "accounts.leave": "accounts.show"}
-    form = url_for(back.get(request.endpoint or "", "accounts.sign_in"), next=safe_next(_asked_next()))
+    form = url_for(back_to.get(request.endpoint or "", "accounts.sign_in"), next=safe_next(asked_next()))
     page = render_template("too_many.html", again=again, wait=wait, form=form)
     return page, 429, {"Retry-After": str(wait)}
-
-
-def begin_session(account: Account) -> None:
-    """A session of its own for this person: nothing that was in the browser's before lives on in it."""
-    session.clear()
-    session.permanent = True
-    login_user(account)
-
-
-def next_page() -> str:
-    return safe_next(_asked_next()) or url_for("jobs.home")
-
-
-def _asked_next() -> str | None:
-    return request.form.get("next") or request.args.get("next")
 
 
 @accounts.post("/logout")
 def sign_out() -> ResponseReturnValue:
     """End the session in this browser."""
-    logout_user()
-    session.clear()
+    end_session()
     return redirect(url_for("accounts.sign_in"), 303)
 
 
@@ -195,11 +144,11 @@ def new_token() -> ResponseReturnValue:
     """Make a token and show it, this once."""
     name = forms.read_token_name(request.form)
     if not name:
-        return account_page(error="Give the token a name, so that you know later what uses it."), 422
+        return account_page(errors={"name": "Give the token a name, so that you know later what uses it."}), 422
     with transaction() as database:
         if len(tokens.tokens_of(database, viewer().id)) >= tokens.MOST_TOKENS:
             full = f"There are {tokens.MOST_TOKENS} tokens already. Revoke one first."
-            return account_page(error=full), 422
+            return account_page(errors={"name": full}), 422
         token = tokens.make_token(database, viewer().id, name)
     return account_page(token=token, name=name), 201
 
@@ -217,40 +166,51 @@ def revoke_token(token_id: uuid.UUID) -> ResponseReturnValue:
 
 @accounts.post("/account/delete")
 @login_required  # type: ignore[untyped-decorator]
-@limiter.limit("10 per 10 minutes", key_func=leaving_key, deduct_when=lambda response: response.status_code == 403)
+@own_password_limit
 def leave() -> ResponseReturnValue:
     """Delete the account and all that belongs to it, at once."""
     account = viewer()
     if "sure" not in request.form:
-        return account_page(leaving={"sure": wording.NOT_CONFIRMED}), 422
-    if not is_right(request.form.get("password", "")[: forms.LONGEST_PASSWORD + 1], account.password_hash):
-        return account_page(leaving={"leaving-password": wording.PASSWORD_WRONG}), 403
+        return account_page(errors={"sure": wording.NOT_CONFIRMED}), 422
+    if not is_theirs(account, request.form.get("password", "")):
+        said = wording.PASSWORD_WRONG if account.has_password else account_words.SHOW_WHO_YOU_ARE
+        return account_page(errors={"leaving-password": said}), 403
     with transaction() as database:
         # Locked first, so that a document which is just being handed in is either seen here or refused there.
         database.execute(select(Account.id).where(Account.id == account.id).with_for_update())
         forgetting.forget_account(database, account.id)
         database.execute(delete(Account).where(Account.id == account.id))  # its tokens go with it
     log.info("account.deleted", account=account.id.hex)
-    logout_user()
-    session.clear()
+    end_session()
     flash(wording.ACCOUNT_DELETED)
     return redirect(url_for("accounts.sign_in"), 303)
 
 
-def account_page(
-    token: str | None = None,
-    name: str | None = None,
-    error: str | None = None,
-    leaving: dict[str, str] | None = None,
-) -> str:
+def is_theirs(account: Account, password: str) -> bool:
+    """Whether whoever sits here has just shown that the account is theirs: by its password, or by a fresh sign-in."""
+    if account.has_password:
+        return is_right(password[: forms.LONGEST_PASSWORD + 1], account.password_hash)
+    return proved_lately()
+
+
+def account_page(token: str | None = None, name: str | None = None, errors: dict[str, str] | None = None) -> str:
+    """The page, with each error beside its field."""
+    settings = parts().settings
     with transaction() as database:
         owned = tokens.tokens_of(database, viewer().id)
+        linked = identities.is_linked(database, viewer().id, settings.oidc_issuer) if settings.oidc_issuer else False
     return render_template(
         "account.html",
         tokens=owned,
         token=token,
         token_name=name,
-        error=error,
-        leaving=leaving or {},
-        settings=parts().settings,
+        errors=errors or {},
+        settings=settings,
+        service=settings.sign_in_service,
+        linked=linked,
+        proved=proved_lately(),
+        done=get_flashed_messages(),
     )
+
+
+back_to["accounts.leave"] = "accounts.show"

@@ -10,16 +10,17 @@ import sys
 
 import click
 from flask.cli import AppGroup
-from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from webapp import forms, tokens
+from webapp import forms, invitations, tokens
+from webapp.account_changes import account_with, change_password
 from webapp.models import Account, Role
+from webapp.parts import parts
 from webapp.passwords import hash_password
 from webapp.transactions import transaction
 
-accounts_cli = AppGroup("accounts", help="Accounts: create, promote, make API tokens.")
+accounts_cli = AppGroup("accounts", help="Accounts: create, promote, invite, set passwords, make API tokens.")
 
 
 @accounts_cli.command("create")
@@ -30,10 +31,7 @@ def create(email: str, operator: bool) -> None:
     address = forms.normal_email(email)
     if address is None:
         raise click.ClickException("This is not a complete e-mail address.")
-    password = _password()
-    fault = forms.password_fault(password)
-    if fault:
-        raise click.ClickException(f"The password will not do. {fault}")
+    password = _new_password()
     role = Role.OPERATOR if operator else Role.USER
     try:
         with transaction() as session:
@@ -45,6 +43,14 @@ def create(email: str, operator: bool) -> None:
     click.echo(f"Created {address} ({role}).")
 
 
+def _new_password() -> str:
+    password = _password()
+    fault = forms.password_fault(password)
+    if fault:
+        raise click.ClickException(f"The password will not do. {fault}")
+    return password
+
+
 def _password() -> str:
     if sys.stdin.isatty():
         typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
@@ -53,6 +59,49 @@ def _password() -> str:
     if not given:
         raise click.ClickException("There is no terminal to ask for the password. Set ACCOUNT_PASSWORD.")
     return given
+
+
+@accounts_cli.command("password")
+@click.argument("email")
+def password(email: str) -> None:
+    """Set a new password, and end all sessions of the account. The password comes as for `create`."""
+    new_hash = hash_password(_new_password())
+    try:
+        with transaction() as session:
+            account = _account(session, email)
+            address = account.email
+            if change_password(session, account, new_hash) is None:
+                raise click.ClickException("It was changed by somebody else at this moment. Nothing was done.")
+    except SQLAlchemyError as error:
+        raise _no_database(error) from None
+    click.echo(f"{address} has a new password and is signed out everywhere. API tokens go on working.")
+
+
+@accounts_cli.command("invite")
+@click.argument("email", required=False)
+@click.option(
+    "--days",
+    type=click.IntRange(1, invitations.MOST_DAYS),
+    default=invitations.DAYS,
+    show_default=True,
+    help="How long it can be used.",
+)
+def invite(email: str | None, days: int) -> None:
+    """Print a link that makes one account, once, and nothing else. With EMAIL: for this address only."""
+    settings = parts().settings
+    if settings.registration != "invite":
+        raise click.ClickException(f"REGISTRATION is {settings.registration}. Invitations count where it is invite.")
+    if not settings.app_base_url:
+        raise click.ClickException("APP_BASE_URL is missing. The link starts with it.")
+    address = None if email is None else forms.normal_email(email)
+    if email is not None and address is None:
+        raise click.ClickException("This is not a complete e-mail address.")
+    try:
+        with transaction() as session:
+            made = invitations.invite(session, email=address, made_by=None, days=days)
+    except SQLAlchemyError as error:
+        raise _no_database(error) from None
+    click.echo(f"{settings.app_base_url.rstrip('/')}/invitation/{made}")
 
 
 @accounts_cli.command("promote")
@@ -90,7 +139,7 @@ def token(email: str, name: str) -> None:
 
 def _account(session: Session, email: str) -> Account:
     address = forms.normal_email(email) or email.strip().lower()
-    account = session.execute(select(Account).where(Account.email == address)).scalar_one_or_none()
+    account = account_with(session, address)
     if account is None:
         raise click.ClickException(f"There is no account {address}.")
     return account

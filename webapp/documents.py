@@ -16,10 +16,10 @@ from tasks.ledger.queries import JobView
 from tasks.ledger.states import HELD
 from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
-from webapp.accounts import viewer
 from webapp.as_text import as_text
 from webapp.as_word import as_word
 from webapp.provenance import provenance_of
+from webapp.sessions import viewer
 from webapp.titles import cut
 from webapp.transactions import transaction
 from webapp.work_words import title_of
@@ -132,14 +132,15 @@ def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
 
 
 def attachment(content: bytes, filename: str, content_type: str) -> Response:
-    """A download under this name, whatever letters it is written in (RFC 6266)."""
+    """A download under this name."""
+    return Response(content, content_type=content_type, headers={"Content-Disposition": attachment_header(filename)})
+
+
+def attachment_header(filename: str) -> str:
+    """What makes an answer a download under this name, whatever letters it is written in (RFC 6266)."""
     name = cut(filename.replace("/", "-").replace("\\", "-"), LONGEST_FILENAME)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
     if not plain.partition(".")[0]:
         plain = "document" + plain
-    return Response(
-        content,
-        content_type=content_type,
-        headers={"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"},
-    )
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

@@ -167,6 +167,7 @@ def account_may_be_gone(error: Exception) -> ResponseReturnValue:
         return token_needed()
     session.clear()
     g.nobody = True
+    g.pop("_login_user", None)  # its row is gone: the log of this request could not even ask it for its id
     return unauthorized()
 
 

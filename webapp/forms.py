@@ -56,6 +56,13 @@ def read_registration(form: Mapping[str, str]) -> Credentials:
     return read
 
 
+def read_address(form: Mapping[str, str]) -> Credentials:
+    """An address without a password."""
+    read = read_registration({"email": form.get("email", "")})
+    read.errors.pop("password")
+    return read
+
+
 def read_sign_in(form: Mapping[str, str]) -> Credentials:
     """The credentials somebody signs in with. Nothing is checked here: every wrong pair gets the same answer."""
     typed = form.get("email", "")

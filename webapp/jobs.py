@@ -17,12 +17,12 @@ from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
 from tasks.workflows import Options, Workflow
 from webapp import deadlines, my_documents, status_page, wording
-from webapp.accounts import viewer
 from webapp.door import NotAccepted, chosen_files, take_form
 from webapp.errors import drain, form_too_old, not_found
 from webapp.handing_in import MOST_AT_ONCE, Outcome, hand_in_each
 from webapp.hx import is_htmx
 from webapp.parts import parts
+from webapp.sessions import viewer
 from webapp.status_page import StatusPage
 from webapp.submitting import (
     is_still_offered,

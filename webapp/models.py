@@ -7,12 +7,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, func
+from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tasks.ledger import decision_models, grace  # noqa: F401  (their tables belong to the metadata too)
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
 from tasks.ledger.notice_models import NoticeWish
+
+NO_PASSWORD = "-"
+"""Stands where the hash of a password would. No password fits it."""
 
 
 class Role(StrEnum):
@@ -23,7 +26,11 @@ class Role(StrEnum):
 
 
 class Account(Base):
-    """A person. `email` is stored in lower case. Flask-Login asks the four `is_…` questions."""
+    """A person. `email` is stored in lower case. Flask-Login asks the four `is_…` questions.
+
+    `password_hash` is NO_PASSWORD for who signs in elsewhere. `email_proven_at` None: nobody has shown that the address
+    is theirs. A session counts while it carries today's `session_stamp`. `exporting_until` None: no export runs.
+    """
 
     __tablename__ = "accounts"
     __table_args__ = (CheckConstraint(one_of("role", Role), name="role_is_known"),)
@@ -33,6 +40,9 @@ class Account(Base):
     password_hash: Mapped[str]
     role: Mapped[str] = mapped_column(default=Role.USER)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    email_proven_at: Mapped[datetime | None]
+    session_stamp: Mapped[int] = mapped_column(default=0, server_default="0")
+    exporting_until: Mapped[datetime | None]
 
     is_authenticated = True
     is_active = True
@@ -46,6 +56,41 @@ class Account(Base):
     def is_operator(self) -> bool:
         """Whether the operator's pages are open to this account."""
         return self.role == Role.OPERATOR
+
+    @property
+    def has_password(self) -> bool:
+        """Whether one can sign in with a password."""
+        return self.password_hash != NO_PASSWORD
+
+
+class Invitation(Base):
+    """The right to make one account. Only the hash of its link's token is kept.
+
+    `email` None: for any address. `made_by` is the operator's address; None: from a terminal. `used_at` None: not yet.
+    """
+
+    __tablename__ = "invitations"
+    __table_args__ = (Index("invitations_newest_first", text("created_at DESC"), "id"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    token_hash: Mapped[str] = mapped_column(unique=True)
+    email: Mapped[str | None]
+    made_by: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+
+
+class Identity(Base):
+    """Who an account is to a sign-in service: its address as `issuer`, and its unchanging name for the person."""
+
+    __tablename__ = "identities"
+    __table_args__ = (Index("identities_of_an_account", "account_id"),)
+
+    issuer: Mapped[str] = mapped_column(primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    account_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class ApiToken(Base):

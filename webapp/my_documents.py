@@ -12,7 +12,7 @@ from tasks.ledger import queries
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import UNFINISHED, State
 from webapp import cursors, deadlines
-from webapp.accounts import viewer
+from webapp.sessions import viewer
 from webapp.transactions import transaction
 
 PAGE = 20

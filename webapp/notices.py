@@ -13,7 +13,6 @@ from flask import Blueprint, abort, flash, get_flashed_messages, redirect, rende
 from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
 from flask_login import current_user, login_required
-from sqlalchemy.orm import Session
 
 from tasks.ledger import notices as ledger
 from tasks.ledger import queries, wishes
@@ -21,9 +20,11 @@ from tasks.ledger.notice_models import Channel, Notice
 from tasks.notices.links import read_token
 from tasks.notices.targets import TargetRefused, read_target
 from webapp import notice_words
-from webapp.accounts import viewer
+from webapp.account_changes import prove_address
 from webapp.extensions import limiter
+from webapp.owing import owe, owe_mail
 from webapp.parts import parts
+from webapp.sessions import viewer
 from webapp.transactions import transaction
 
 notices = Blueprint("notices", __name__)
@@ -84,12 +85,12 @@ def email() -> ResponseReturnValue:
         if confirmed:
             wishes.wish_email(database, account.id, account.email, on=wanted)
         elif wanted:
-            _owe(
+            owe_mail(
                 database,
-                Channel.EMAIL,
                 account.email,
                 "email.confirm",
                 {"account": account.id.hex, "address": account.email},
+                account_id=account.id,
                 useful_for_seconds=LINK_LIVES_SECONDS,
             )
     if wanted and not confirmed:
@@ -116,6 +117,7 @@ def confirm(token: str) -> ResponseReturnValue:
     if _is_theirs(token):
         with transaction() as database:
             wishes.wish_email(database, viewer().id, viewer().email, on=True)
+            prove_address(database, viewer().id)
         flash(notice_words.EMAIL_ON)
     else:
         flash(notice_words.LINK_TOO_OLD)
@@ -164,31 +166,17 @@ def test() -> ResponseReturnValue:
         target = None if wish is None else wish.email if channel is Channel.EMAIL else wish.webhook_url
         if target is None:
             abort(404)
-        _owe(database, channel, target, "test", {}, useful_for_seconds=TEST_IS_USEFUL_SECONDS)
+        owe(
+            database,
+            channel,
+            target,
+            "test",
+            {},
+            account_id=viewer().id,
+            useful_for_seconds=TEST_IS_USEFUL_SECONDS,
+        )
     flash(notice_words.TEST_SENT)
     return redirect(url_for("notices.show"), 303)
-
-
-def _owe(
-    database: Session,
-    channel: Channel,
-    target: str,
-    what: str,
-    facts: dict[str, str],
-    *,
-    useful_for_seconds: float,
-) -> None:
-    ledger.owe_notice(
-        database,
-        queue=parts().settings.queue_name,
-        key=f"{what.replace('.', '_')}_{uuid.uuid4().hex}",
-        channel=channel,
-        target=target,
-        what=what,
-        facts=facts,
-        account_id=viewer().id,
-        useful_for_seconds=useful_for_seconds,
-    )
 
 
 @notices.post("/jobs/<uuid:job_id>/email")

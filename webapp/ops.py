@@ -16,9 +16,9 @@ from tasks.ledger.inspecting import Opened
 from tasks.ledger.last_day import last_day
 from tasks.ledger.states import State
 from webapp import cursors, deadlines, ops_figures, ops_list, wording
-from webapp.accounts import viewer
 from webapp.cost_words import money
 from webapp.parts import parts
+from webapp.sessions import viewer
 from webapp.titles import cut, one_line
 from webapp.transactions import transaction
 

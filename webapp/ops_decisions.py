@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from tasks.ledger import decisions, gates, lanes, replay_progress
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.operator_words import DECIDED, LONGEST_NOTE
-from webapp.accounts import viewer
 from webapp.parts import parts
+from webapp.sessions import viewer
 from webapp.titles import cut, one_line
 from webapp.transactions import transaction
 from webapp.wording import failure_of

@@ -19,9 +19,9 @@ from tasks.ledger.replay_choice import Choice
 from tasks.operator_words import CAUSES, ENDED_BECAUSE, HELD_UP, LEFT_ALONE, LONGEST_NOTE
 from tasks.replay_commands import PER_MINUTE
 from webapp import wording
-from webapp.accounts import viewer
 from webapp.ops_decisions import note_of, number_in
 from webapp.parts import parts
+from webapp.sessions import viewer
 from webapp.transactions import transaction
 
 ops_replays = Blueprint("ops_replays", __name__, url_prefix="/ops/replays")

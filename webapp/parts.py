@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import cast
 
-from flask import Flask, current_app
+from flask import Flask, current_app, request
 
 from tasks.dispatcher import Dispatcher
 from tasks.queue import DeliveryQueue, connect
 from tasks.settings import Settings
+from webapp.oidc import SignInService
 from webapp.transactions import transaction
 from webapp.waiting import Waits
 
@@ -20,21 +22,42 @@ REDIS_ANSWERS_WITHIN_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Parts:
-    """Settings, the way to the queue, the dispatcher that is asked once after each commit, and the places to wait."""
+    """Settings, the way to the queue, the dispatcher that is asked once after each commit, the places to wait and to
+    export, and the service to sign in with, None where there is none.
+    """
 
     settings: Settings
     queue: DeliveryQueue
     dispatcher: Dispatcher
     waits: Waits
+    exports: threading.BoundedSemaphore
+    sign_in_service: SignInService | None
 
 
 def join(app: Flask, settings: Settings) -> Parts:
     """Make the parts of this app."""
     connection = connect(settings, connections=REDIS_CONNECTIONS, answer_within_seconds=REDIS_ANSWERS_WITHIN_SECONDS)
     queue = DeliveryQueue(settings, connection)
-    made = Parts(settings, queue, Dispatcher(transaction, queue), Waits(settings.web_threads // 2))
+    made = Parts(
+        settings,
+        queue,
+        Dispatcher(transaction, queue),
+        Waits(settings.web_threads // 2),
+        _places(settings),
+        SignInService(app, settings) if settings.sign_in_service else None,
+    )
     app.extensions["waybill"] = made
     return made
+
+
+def _places(settings: Settings) -> threading.BoundedSemaphore:
+    """An export keeps a thread for as long as its reader takes, so only some of them are for exports."""
+    return threading.BoundedSemaphore(max(1, settings.web_threads // 4))
+
+
+def site_address() -> str:
+    """Where people find this site, without a slash at the end: as it was set, else as this request found it."""
+    return (parts().settings.app_base_url or request.url_root).rstrip("/")
 
 
 def parts() -> Parts:

@@ -7,6 +7,8 @@ import functools
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from webapp.models import NO_PASSWORD
+
 # The least that https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html recommends:
 # eight threads signing people in at once must fit into the memory of a small plan.
 _hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -18,12 +20,16 @@ def hash_password(password: str) -> str:
 
 
 def is_right(password: str, stored: str | None) -> bool:
-    """Whether the password is the stored one. None stands for no account: as much work, and False."""
+    """Whether the password is the stored one. None stands for no account: as much work, and False.
+
+    As much work, too, for an account without a password.
+    """
+    known = stored is not None and stored != NO_PASSWORD
     try:
-        _hasher.verify(stored if stored is not None else _nobody(), password)
+        _hasher.verify(stored if stored is not None and known else _nobody(), password)
     except (VerificationError, InvalidHashError):
         return False
-    return stored is not None
+    return known
 
 
 def needs_rehash(stored: str) -> bool:

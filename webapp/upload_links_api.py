@@ -6,14 +6,14 @@ import re
 import uuid
 from typing import Any
 
-from flask import g, render_template, request, url_for
+from flask import g, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp import cursors, upload_links
 from webapp.api import api, job_list, page_answer, page_asked_for
 from webapp.door import NotAccepted
 from webapp.errors import PAGES, problem
-from webapp.parts import parts
+from webapp.parts import parts, site_address
 from webapp.programs import Problem, answer, body_fields, flag_of, instant, number_of, options_in, text_of
 from webapp.submitting import options_of, workflow_of
 from webapp.transactions import transaction
@@ -125,8 +125,7 @@ def _link(link_id: uuid.UUID) -> Link:
 def link_json(link: Link) -> dict[str, Any]:
     """A link as programs see it."""
     row = link.row
-    base = parts().settings.app_base_url or request.url_root
-    upload_url = base.rstrip("/") + url_for("embed.form", token=link.token)
+    upload_url = site_address() + url_for("embed.form", token=link.token)
     return {
         "id": str(row.id),
         "state": str(link.state),

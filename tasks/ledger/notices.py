@@ -79,6 +79,27 @@ def owe_notice(
     )
 
 
+def owe_nobody(session: Session, *, queue: str, what: str) -> None:
+    """As much work as owing somebody a message, where there is nobody: a row that is given up at once.
+
+    So that how long an answer takes does not tell whether an address is known. The address is not kept.
+    """
+    session.execute(
+        insert(Notice).values(
+            id=uuid.uuid4(),
+            key=f"nobody_{uuid.uuid4().hex}",
+            queue=queue,
+            channel=Channel.EMAIL,
+            target="nobody",
+            what=what,
+            facts={},
+            expires_at=func.now(),
+            gave_up_at=func.now(),
+            error_code="nobody",
+        )
+    )
+
+
 def owe_of_end(session: Session, job_id: uuid.UUID) -> None:
     """A job has just ended: owe its owner what they want to be told. Part of the transaction that ends it."""
     row = session.execute(

@@ -56,6 +56,49 @@ def confirm(facts: Facts, links: Links) -> Mail:
     )
 
 
+NOT_YOU = "If it was not you, do nothing. Nothing was changed."
+
+
+def reset(facts: Facts, links: Links) -> Mail:
+    """Somebody has forgotten the password of the account with this address."""
+    link = links.signed("/reset", "password reset", [facts["account"], facts["stamp"]])
+    return Mail(
+        "A new password",
+        f"Somebody, most likely you, wants a new password for your account at\n{links.page('/')}\n\n"
+        f"Choose one within an hour. The link works once:\n{link}\n\n{NOT_YOU}\n",
+    )
+
+
+def password_changed(facts: Facts, links: Links) -> Mail:
+    """The password of the reader's account was changed."""
+    return Mail(
+        "Your password was changed",
+        f"The password of your account was changed, and all other sessions were ended, at\n{links.page('/')}\n\n"
+        f"If it was not you, take your account back:\n{links.page('/reset')}\n",
+    )
+
+
+def register(facts: Facts, links: Links) -> Mail:
+    """Somebody wants an account with this address, which has none. Holds nothing that they wrote."""
+    link = links.signed("/register", "registration", [facts["address"], facts["invitation"]])
+    return Mail(
+        "Your account",
+        f"Somebody, most likely you, wants an account with this address at\n{links.page('/')}\n\n"
+        f"Choose a password within a day, and the account is there:\n{link}\n\n"
+        "If it was not you, do nothing. No account is made.\n",
+    )
+
+
+def registered_before(facts: Facts, links: Links) -> Mail:
+    """Somebody wants an account with this address, which has one."""
+    return Mail(
+        "You have an account already",
+        f"Somebody, most likely you, wanted an account with this address at\n{links.page('/')}\n\n"
+        f"You have one already. Sign in:\n{links.page('/login')}\n\n"
+        f"If you have forgotten the password:\n{links.page('/reset')}\n\n{NOT_YOU}\n",
+    )
+
+
 def test(facts: Facts, links: Links) -> Mail:
     """The reader asked whether mail arrives."""
     return Mail("A test", f"You asked for this test. Mail from this site reaches you.\n\n{_why(links)}")
@@ -87,6 +130,10 @@ MAILS: dict[str, Words] = {
     "job.succeeded": saved,
     "job.failed": stopped,
     "email.confirm": confirm,
+    "password.reset": reset,
+    "password.changed": password_changed,
+    "registration.confirm": register,
+    "registration.known": registered_before,
     "test": test,
     "alert.began": alert,
     "alert.repeated": alert,

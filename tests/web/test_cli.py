@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskCliRunner
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from tasks.database import Database
-from tests.web.conftest import rows
-from webapp.models import Account
+from tests.web.conftest import Browser, rows
+from webapp.models import Account, Invitation
 from webapp.passwords import is_right
 
 PASSWORD = "a harbour at night"
@@ -42,9 +43,13 @@ def test_an_account_is_created_with_the_password_of_the_environment(runner: Flas
         (["token", "ada@example.org", "--name", " "], 1, "name is empty"),
         (["token", "ada@example.org"], 2, "--name"),
         (["create"], 2, "EMAIL"),
+        (["password", "who@example.org"], 1, "no account who@example.org"),
+        (["password"], 2, "EMAIL"),
+        (["invite"], 1, "REGISTRATION is open"),
+        (["invite", "--days", "0"], 2, "--days"),
         (["nothing"], 2, "No such command"),
     ],
-    ids=range(8),
+    ids=range(12),
 )
 def test_a_refusal_is_one_line_on_stderr(runner: FlaskCliRunner, arguments: list[str], code: int, said: str) -> None:
     run(runner, "create", "ada@example.org")
@@ -78,7 +83,38 @@ def test_a_token_is_printed_alone_and_works(runner: FlaskCliRunner, app: Flask) 
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("command", [[], ["create"], ["promote"], ["token"]])
+def test_a_forgotten_password_is_set_from_a_terminal_and_ends_all_sessions(
+    runner: FlaskCliRunner, app: Flask, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(runner, "create", "ada@example.org")
+    browser = Browser(app)
+    assert browser.post("/login", {"email": "ada@example.org", "password": PASSWORD}).status_code == 303
+    monkeypatch.setenv("ACCOUNT_PASSWORD", "short")
+    assert run(runner, "password", "ada@example.org").exit_code == 1
+    assert browser.get("/account").status_code == 200
+    monkeypatch.setenv("ACCOUNT_PASSWORD", "another harbour at dawn")
+    done = run(runner, "password", "ADA@example.org")
+    assert (done.exit_code, done.stderr) == (0, "") and "signed out everywhere" in done.stdout
+    assert browser.get("/account").status_code == 302
+    [(stored,)] = rows(database, select(Account.password_hash))
+    assert is_right("another harbour at dawn", stored)
+
+
+def test_an_invitation_is_printed_alone_and_opens_the_form(make_app: Callable[..., Flask], database: Database) -> None:
+    site = make_app(registration="invite", app_base_url="https://waybill.example/")
+    inviting = site.test_cli_runner()
+    done = run(inviting, "invite", "Ada@Example.org", "--days", "3")
+    assert done.exit_code == 0 and done.stderr == ""
+    found = re.fullmatch(r"https://waybill\.example(/invitation/[\w-]{43})\n", done.stdout)
+    assert found and 'value="ada@example.org"' in Browser(site).get(found[1]).text
+    assert run(inviting, "invite", "nobody").exit_code == 1
+    [(days,)] = rows(database, select(func.date_part("day", Invitation.expires_at - Invitation.created_at)))
+    assert days == 3
+    nowhere = run(make_app(registration="invite").test_cli_runner(), "invite")
+    assert nowhere.exit_code == 1 and "APP_BASE_URL is missing" in nowhere.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["create"], ["promote"], ["token"], ["password"], ["invite"]])
 def test_every_command_explains_itself(runner: FlaskCliRunner, command: list[str]) -> None:
     done = run(runner, *command, "--help")
     assert done.exit_code == 0 and "Usage:" in done.stdout

@@ -23,6 +23,7 @@ KNOWN_TO_SCANNERS = [
 ]
 OPEN_TO_ANYBODY = {
     *("/healthz", "/readyz", "/login", "/register", "/logout", "/static/<path:filename>"),
+    *("/register/<token>", "/invitation/<token>"),  # nobody made these tokens: a form, or the way to one
     *("/api/docs", "/api/openapi.json"),
 }
 

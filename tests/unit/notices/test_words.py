@@ -59,6 +59,7 @@ def test_a_link_in_a_mail_proves_what_it_was_made_for_and_nothing_else() -> None
 def test_every_mail_can_be_made_and_leads_back_to_the_site() -> None:
     alert = {"kind": "queue_age", "began_at": "2026-11-29", "measured": {"seconds": 700, "limit": 600, "code": None}}
     about = {"id": "7", "title": "Harbour report", "account": "ada", "address": "ada@example.org"}
+    about |= {"stamp": "s", "invitation": ""}
     for what, words in MAILS.items():
         facts = {**alert, "phase": what.removeprefix("alert.")} if what.startswith("alert.") else about
         mail = words(facts, Links(settings(**MAILING)))

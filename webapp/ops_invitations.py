@@ -1,0 +1,70 @@
+"""Whom an operator invites to make an account. The link is shown once."""
+
+from __future__ import annotations
+
+import uuid
+
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from webapp import account_words, forms, invitations
+from webapp.ops_decisions import number_in
+from webapp.parts import parts, site_address
+from webapp.sessions import viewer
+from webapp.transactions import transaction
+
+ops_invitations = Blueprint("ops_invitations", __name__, url_prefix="/ops")
+
+
+@ops_invitations.get("/invitations")
+def show() -> ResponseReturnValue:
+    """The invitations that can still be used, and the form for a new one."""
+    return page(), 200
+
+
+@ops_invitations.post("/invitations")
+def invite() -> ResponseReturnValue:
+    """Make an invitation and show its link, this once."""
+    if parts().settings.registration != "invite":
+        abort(404)
+    typed = request.form.get("email", "").strip()
+    email = forms.normal_email(typed) if typed else None
+    days = number_in(request.form.get("days", "").strip(), invitations.MOST_DAYS)
+    errors = {}
+    if typed and email is None:
+        errors["email"] = account_words.NO_ADDRESS
+    if days is None:
+        errors["days"] = account_words.INVITED_WRONG_DAYS.format(most=invitations.MOST_DAYS)
+    if days is None or errors:
+        return page(errors=errors), 422
+    with transaction() as database:
+        token = invitations.invite(database, email=email, made_by=viewer().email, days=days)
+    return page(link=site_address() + url_for("accounts.invited", token=token), invited=email), 201
+
+
+@ops_invitations.post("/invitations/<uuid:invitation_id>/withdraw")
+def withdraw(invitation_id: uuid.UUID) -> ResponseReturnValue:
+    """Take it back before it is used."""
+    with transaction() as database:
+        found = invitations.withdraw(database, invitation_id)
+    if not found:
+        abort(404)
+    flash(account_words.INVITATION_WITHDRAWN)
+    return redirect(url_for("ops_invitations.show"), 303)
+
+
+def page(*, errors: dict[str, str] | None = None, link: str | None = None, invited: str | None = None) -> str:
+    """The page; `link` is that of the one just made, `invited` whom it is for, None for anybody."""
+    with transaction() as database:
+        found = invitations.open_ones(database)
+    return render_template(
+        "ops/invitations.html",
+        invitations=found,
+        by_invitation=parts().settings.registration == "invite",
+        errors=errors or {},
+        typed=request.form,
+        days=invitations.DAYS,
+        link=link,
+        invited=invited,
+        done=get_flashed_messages(),
+    )

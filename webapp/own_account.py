@@ -1,0 +1,93 @@
+"""What a person does to their own account besides leaving it: its password, its sessions, and a copy of everything."""
+
+from __future__ import annotations
+
+import structlog
+from flask import Response, current_app, flash, redirect, request, stream_with_context, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import login_required
+
+from webapp import account_words, export, forms
+from webapp.account_changes import change_password, end_sessions
+from webapp.accounts import account_page, accounts, back_to, is_theirs, own_password_limit
+from webapp.documents import attachment_header
+from webapp.parts import parts
+from webapp.passwords import hash_password
+from webapp.resetting import owe_news_of_password
+from webapp.sessions import begin_session, end_session, viewer
+from webapp.transactions import transaction
+
+log = structlog.get_logger()
+
+
+@accounts.post("/account/password")
+@login_required  # type: ignore[untyped-decorator]
+@own_password_limit
+def new_password() -> ResponseReturnValue:
+    """Another password. All other sessions end; this one begins anew."""
+    account = viewer()
+    if not is_theirs(account, request.form.get("password", "")):
+        said = account_words.NOT_YOUR_PASSWORD if account.has_password else account_words.SHOW_WHO_YOU_ARE
+        return account_page(errors={"current-password": said}), 403
+    password = request.form.get("new", "")
+    fault = forms.password_fault(password)
+    if fault:
+        return account_page(errors={"new-password": fault}), 422
+    new_hash = hash_password(password)
+    with transaction() as database:
+        stamp = change_password(database, account, new_hash)
+        if stamp is not None:
+            owe_news_of_password(database, account)
+    if stamp is None:
+        end_session()
+        flash(account_words.CHANGED_MEANWHILE)
+        return redirect(url_for("accounts.sign_in"), 303)
+    log.info("account.password_changed", account=account.id.hex)
+    begin_session(account, stamp)
+    flash(account_words.PASSWORD_CHANGED)
+    return redirect(url_for("accounts.show"), 303)
+
+
+@accounts.post("/account/sessions/end")
+@login_required  # type: ignore[untyped-decorator]
+def sign_out_everywhere() -> ResponseReturnValue:
+    """End every session of the account, this one too."""
+    with transaction() as database:
+        end_sessions(database, viewer().id)
+    log.info("account.sessions_ended", account=viewer().id.hex)
+    end_session()
+    flash(account_words.SIGNED_OUT_EVERYWHERE)
+    return redirect(url_for("accounts.sign_in"), 303)
+
+
+@accounts.post("/account/export")
+@login_required  # type: ignore[untyped-decorator]
+def take_everything() -> ResponseReturnValue:
+    """Everything that is kept for the account, as one file that is made while it is sent."""
+    account = viewer()
+    places = parts().exports
+    if not places.acquire(blocking=False):
+        return account_page(errors={"export": account_words.EXPORTS_FULL}), 503
+    with transaction() as database:
+        turn = export.begin(database, account.id)
+    if turn is None:
+        places.release()
+        return account_page(errors={"export": account_words.EXPORT_UNDER_WAY}), 409
+    answer = Response(
+        stream_with_context(export.archive(account, turn)),
+        mimetype="application/zip",
+        headers={"Content-Disposition": attachment_header("waybill-export.zip")},
+    )
+    app = current_app._get_current_object()  # type: ignore[attr-defined]
+
+    @answer.call_on_close
+    def ended() -> None:  # also when the browser went away before the first byte
+        places.release()
+        with app.app_context(), transaction() as database:
+            export.end(database, turn)
+
+    log.info("account.exported", account=account.id.hex)
+    return answer
+
+
+back_to["accounts.new_password"] = "accounts.show"
