@@ -202,7 +202,7 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     signal_all(told, signal.SIGTERM)
     signal_all(told, signal.SIGTERM)
     assert first.wait(within=GRACE_SECONDS + 20) == 0, first.log
-    assert not any(one.is_running() for one in told)
+    house.wait_until(lambda: not any(map(lives, told)), what="the end of all its processes")
 
     # A deploy on others: the new one answers before the old one is told; this time the old one is cut off at once.
     second, address = small.start()
@@ -245,6 +245,14 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     assert 7 < most.in_redis <= 2 * (2 + 5) < SMALLEST_PLAN
     for container in (first, second, third):
         assert "too many connections" not in container.log and "max number of clients" not in container.log
+
+
+def lives(process: psutil.Process) -> bool:
+    """One that has ended, and that nobody has asked about yet, does not."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def everything_ended(database: Database, container: Process) -> None:

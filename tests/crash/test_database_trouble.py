@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
@@ -60,7 +62,9 @@ def own_postgresql() -> Iterator[tuple[str, Callable[[], None], Callable[[], Non
         try:
             yield server.get_uri(), server.stop, server.ensure_postgres_running
         finally:
-            server.stop()
+            # Where the test has stopped it, it may still be going: there is nothing to stop, or no longer.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server.stop()
             server.cleanup()
 
 

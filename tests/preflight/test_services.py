@@ -39,7 +39,8 @@ def with_worker(database: Database) -> None:
 def own(tmp_path: Path, settings: Settings) -> Iterator[tuple[Settings, Redis]]:
     """Settings with a Redis that a test may spoil, and a client of it."""
     port = free_port()
-    server = start_redis(tmp_path, port)
+    (tmp_path / "redis").mkdir()
+    server = start_redis(tmp_path / "redis", port)
     address = f"redis://127.0.0.1:{port}/0"
     try:
         with Redis.from_url(address) as client:
@@ -66,9 +67,7 @@ def test_what_is_wrong_with_a_redis(own: tuple[Settings, Redis], tmp_path: Path)
     redis.config_set("maxclients", 6)
     assert said(settings, "FAIL") == ["connections to the queue"]
     redis.config_set("maxclients", 1000)
-    (tmp_path / "gone").mkdir()
-    redis.config_set("dir", str(tmp_path / "gone"))
-    (tmp_path / "gone").rmdir()
+    shutil.rmtree(tmp_path / "redis")  # where it writes its snapshots
     redis.bgsave()
     house.wait_until(lambda: redis.info("persistence")["rdb_last_bgsave_status"] == "err")
     assert said(settings, "WARN") == ["queue persistence"]
