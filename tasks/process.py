@@ -106,8 +106,8 @@ class WorkerProcess:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.slots = Slots(slots)
         self.heartbeat = Heartbeat(self.database, self.settings, self.name, slots)
-        self.desk = Desk(tools, self.heartbeat, self.name)
         self.dispatcher = Dispatcher(self.database.transaction, queue)
+        self.desk = Desk(tools, self.heartbeat, self.name, self.dispatcher.wake)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
         self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
         self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)

@@ -46,7 +46,8 @@ DEQUEUE_SECONDS = 1  # how long one look into the queue waits, and so how fast a
 class Desk:
     """Where deliveries are taken in: what they need, and whether new ones are taken at all."""
 
-    def __init__(self, tools: Tools, heartbeat: Heartbeat, worker: str) -> None:
+    def __init__(self, tools: Tools, heartbeat: Heartbeat, worker: str, freed: Callable[[], None]) -> None:
+        self.freed = freed  # called after each delivery: there is room for another message
         self.tools = tools
         self.heartbeat = heartbeat
         self.worker = worker
@@ -124,6 +125,8 @@ def _take_in(desk: Desk, job_id: uuid.UUID) -> str:
         log.error("delivery.unexpected", **told(error))
         sentry.report(error, "delivery.unexpected", job=job_id.hex)
         return "failed in an unforeseen way"
+    finally:
+        desk.freed()
 
 
 def is_ours(job: Job) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import gates, queries
+from tasks.ledger import gates, queries, turns
 from tasks.ledger.gates import Standing
 from tasks.ledger.guarded import seconds
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
@@ -108,7 +108,7 @@ def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan
     at, seen_at = session.execute(
         select(func.now(), select(func.max(Worker.seen_at)).where(Worker.queue == queue).scalar_subquery())
     ).one()
-    owed, overdue, longest = session.execute(_owed(queue)).one()
+    owed, overdue, longest = session.execute(_owed(session, queue)).one()
     return Now(
         at=at,
         jobs=unfinished(session, queue),
@@ -135,8 +135,10 @@ def unfinished(session: Session, queue: str) -> dict[State, int]:
     return {state: found.get(state, 0) for state in State if state in UNFINISHED}
 
 
-def _owed(queue: str) -> Select[int, int, Any]:
+def _owed(session: Session, queue: str) -> Select[int, int, Any]:
     late: ColumnElement[bool] = Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)
+    if turns.hold_back(session, queue):
+        late &= turns.needs_no_turn()
     return select(
         func.count(),
         func.count().filter(late),

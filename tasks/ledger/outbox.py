@@ -11,11 +11,11 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, delete, func, select, update
+from sqlalchemy import case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from tasks.ledger import gates
+from tasks.ledger import gates, turns
 from tasks.ledger.models import Delivery, Job
 from tasks.ledger.states import WAITING
 
@@ -62,23 +62,27 @@ def settle(session: Session, job_id: uuid.UUID) -> bool:
 def take_due(
     session: Session, *, queue: str, limit: int, postpone_seconds: float, job_id: uuid.UUID | None = None
 ) -> list[OwedDelivery]:
-    """Take the deliveries whose time has come, oldest first, and postpone each before it is sent.
+    """Take the deliveries whose time has come, and postpone each before it is sent.
 
+    Those that may run at once take turns, see `turns`, and only as many are taken as there is room for. Those that were
+    handed over before are looked after, and those that may run later are put up for their time, whatever the room.
     The postponement doubles with each hand-over, to sixteen times `postpone_seconds`; a delivery that may not run yet
     is due again at the very moment it may. Rows that another dispatcher holds are skipped, so any number may run.
     Where an operator has stopped dispatch, nothing is taken and nothing postponed.
     """
-    limit = min(limit, _room(session, queue, limit))
-    if limit <= 0:
+    if gates.of(session, queue).dispatch_stopped:
         return []
+    turn = turns.next_in_turn(session, queue, min(limit, turns.room(session, queue)))
     due = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.due_at <= func.now())
     if job_id is not None:
         due = due.where(Delivery.job_id == job_id)
-    due = due.order_by(Delivery.due_at).limit(limit).with_for_update(skip_locked=True)
+    fresh = due.where(Delivery.job_id.in_(turn), Delivery.dispatches == 0).with_for_update(skip_locked=True)
+    others = due.where(turns.needs_no_turn()).order_by(Delivery.due_at).limit(limit - len(turn))
+    others = others.with_for_update(skip_locked=True)
     backoff = func.make_interval(0, 0, 0, 0, 0, 0, postpone_seconds * func.power(2, func.least(Delivery.dispatches, 4)))
     rows = session.execute(
         update(Delivery)
-        .where(Delivery.job_id.in_(due.scalar_subquery()))
+        .where(or_(Delivery.job_id.in_(fresh.scalar_subquery()), Delivery.job_id.in_(others.scalar_subquery())))
         .values(
             due_at=case((Delivery.not_before > func.now(), Delivery.not_before), else_=func.now() + backoff),
             dispatches=case((Delivery.not_before > func.now(), Delivery.dispatches), else_=Delivery.dispatches + 1),
@@ -91,28 +95,11 @@ def take_due(
             func.greatest(0, func.extract("epoch", Delivery.not_before - func.now())),
         )
     ).all()
-    return [OwedDelivery(row[0], row[1], row[1] if row[2] is not None else None, row[3], float(row[4])) for row in rows]
-
-
-def _room(session: Session, queue: str, most: int) -> int:
-    """How many deliveries may be handed over now: `most`, unless an operator stopped or limited the work.
-
-    Where only so many jobs may be held at once, more messages than free places would only be refused and sent again.
-    """
-    gate = gates.of(session, queue)
-    if gate.dispatch_stopped:
-        return 0
-    if gate.at_once is None:
-        return most
-    on_their_way = session.execute(
-        select(func.count()).where(
-            Delivery.queue == queue,
-            Delivery.dispatched_at.is_not(None),
-            Delivery.due_at > func.now(),
-            Delivery.not_before <= func.now(),
-        )
-    ).scalar_one()
-    return gate.at_once - gates.active(session, queue) - on_their_way
+    place = {job: number for number, job in enumerate(turn)}
+    taken = [
+        OwedDelivery(row[0], row[1], row[1] if row[2] is not None else None, row[3], float(row[4])) for row in rows
+    ]
+    return sorted(taken, key=lambda owed: place.get(owed.job_id, len(place)))
 
 
 def renumber(session: Session, job_id: uuid.UUID, number: int) -> int | None:
@@ -177,12 +164,17 @@ def bring_all_forward(session: Session, queue: str) -> int:
 
 
 def seconds_until_next_due(session: Session, queue: str) -> float | None:
-    """How long until the next delivery is due; 0 if one is due now, None if none is owed or none may be handed over."""
-    if _room(session, queue, 1) <= 0:
+    """How long until the next delivery is due; 0 if one is due now, None if none is owed or none may be handed over.
+
+    Those that wait for their turn are due only while there is room.
+    """
+    if gates.of(session, queue).dispatch_stopped:
         return None
-    wait = session.execute(
-        select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp())).where(Delivery.queue == queue)
-    ).scalar()
+    due = select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp()))
+    due = due.where(Delivery.queue == queue)
+    if turns.room(session, queue) <= 0:
+        due = due.where(turns.needs_no_turn())
+    wait = session.execute(due).scalar()
     return None if wait is None else max(0.0, float(wait))
 
 

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tasks.database import Database
-from tasks.ledger import queries
+from tasks.ledger import queries, turns
 from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
@@ -25,7 +25,7 @@ def test_a_flush_with_twenty_jobs_queued_loses_none(
         fake.script([{"mode": "gate"}])
         with worker(addresses, slots=2, **asking(fake)) as running:
             fake.wait_for_requests(2)
-            house.wait_until(lambda: queue.depth() == 18)
+            house.wait_until(lambda: queue.depth() == turns.SPARE)
             queue.connection.flushdb()
             fake.release()
 

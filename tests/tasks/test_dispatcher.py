@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from tasks.database import Database
 from tasks.dispatcher import POSTPONE_SECONDS, Dispatcher
-from tasks.ledger import guarded, lanes, outbox, queries, transitions
+from tasks.ledger import guarded, lanes, liveness, outbox, queries, transitions
 from tasks.ledger.errors import Category
 from tasks.queue import DELIVER, DeliveryQueue, QueueUnreachable, connect, message_id
 from tasks.settings import Settings
@@ -86,6 +86,8 @@ def test_a_message_that_redis_lost_is_sent_again_under_a_new_number(
 def test_when_redis_forgot_everything_all_that_was_sent_is_sent_again_at_once(
     database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
 ) -> None:
+    with database.transaction() as session:
+        liveness.show_life(session, "w", queue=house.QUEUE, slots=20)
     for n in range(20):
         submit(database, account_id, f"text number {n}".encode())
     assert dispatcher.step() == 20
@@ -141,6 +143,8 @@ def test_without_redis_nothing_is_postponed_and_the_submit_goes_on(
 def test_dispatchers_that_run_at_once_send_each_delivery_once(
     database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
 ) -> None:
+    with database.transaction() as session:
+        liveness.show_life(session, "w", queue=house.QUEUE, slots=30)
     for n in range(30):
         submit(database, account_id, f"text number {n}".encode())
     handled = house.all_at_once([dispatcher.step] * 4)

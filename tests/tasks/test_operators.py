@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from tasks import operator_parsers, ops, replay_commands
 from tasks.__main__ import parser
 from tasks.database import Database
-from tasks.ledger import gates, queries, transitions
+from tasks.ledger import gates, queries, transitions, turns
 from tasks.ledger.decision_models import Cause
 from tasks.ledger.errors import Category
 from tasks.ledger.identity import reference_of
@@ -92,10 +92,10 @@ def test_what_is_flushed_and_emptied_is_rebuilt_from_the_rows(
                 jobs.append(job)
             gates.resume(session, house.QUEUE, by="ops")
         jobs += [here.submit(f"Queued {n}.".encode()) for n in range(5)]
-        house.wait_until(lambda: queue.depth() >= 5)
+        house.wait_until(lambda: queue.depth() >= turns.SPARE)
         queue.rq.empty()
         queue.connection.flushall()
-        house.wait_until(lambda: queue.depth() >= 5, what="the rows to be delivered again")
+        house.wait_until(lambda: queue.depth() >= turns.SPARE, what="the rows to be delivered again")
         assert here.orphans() == 0
         here.fake.release()
         for job in jobs:
