@@ -60,6 +60,13 @@
     drop.scrollIntoView({ block: 'nearest' });
   });
 
+  /* The one moment in an answer's sentence, as the reader's clock has it. */
+  function inOwnZone(answer) {
+    if (!answer.until) return answer.error;
+    var at = new Date(answer.until), form = { hour: 'numeric', minute: '2-digit' };
+    if (at.toDateString() !== new Date().toDateString()) Object.assign(form, { day: 'numeric', month: 'short' });
+    return answer.error.replace(answer.at, at.toLocaleString([], form));
+  }
   function fieldsFor(one, number) {
     var fields = new FormData(form);
     fields.delete('file');
@@ -97,7 +104,7 @@
         say(one.row, '');
         one.row.querySelector('.file-state').append(link);
       } else {
-        one.fault = (answer && answer.error) || words.notSent;
+        one.fault = answer && answer.error ? inOwnZone(answer) : words.notSent;
         say(one.row, one.fault, true);
         one.asPage = Boolean(answer && answer.form_too_old);
       }

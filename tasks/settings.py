@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from tasks import addresses, budgets, sign_in_checks
 from tasks.costs import Prices, PricesWrong, parse_prices
+from tasks.ledger.limits import Limits
 from tasks.ledger.recording import Terms
 from tasks.ledger.replays import ReplayTerms
 from tasks.notices import checks
@@ -114,6 +115,11 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(10 * 1024 * 1024, ge=1024, description="The largest file that is accepted.")
     web_threads: int = Field(8, ge=1, description="Threads of a web process. Half of them may wait for a job.")
     api_requests_per_minute: int = Field(600, ge=1, description="Requests an account may send to the API.")
+    jobs_per_day: int = Field(100, ge=0, description="Jobs an account may hand in within 24 hours. 0: no limit.")
+    jobs_at_once: int = Field(20, ge=0, description="Unfinished jobs an account may have. 0: no limit.")
+    tokens_per_month: int = Field(
+        0, ge=0, description="Tokens an account may use in a month before nothing more is accepted. 0: no limit."
+    )
     call_chars: int = Field(24_000, ge=200, description="Characters of a document that one request may hold.")
     parts_at_once: int = Field(
         4, ge=1, le=16, description="Parts of one document that are summarised at the same time."
@@ -186,7 +192,12 @@ class Settings(BaseSettings):
     @property
     def terms(self) -> Terms:
         """On what terms jobs are accepted."""
-        return Terms(self.queue_name, self.job_deadline_seconds, self.max_attempts)
+        return Terms(self.queue_name, self.job_deadline_seconds, self.max_attempts, self.limits)
+
+    @property
+    def limits(self) -> Limits:
+        """What an account may ask for, unless an operator has set other limits for it."""
+        return Limits(self.jobs_per_day, self.jobs_at_once, self.tokens_per_month)
 
     @property
     def replay_terms(self) -> ReplayTerms:

@@ -25,6 +25,7 @@ from webapp import (
     errors,
     health,
     jobs,
+    limit_commands,  # noqa: F401 (adds its command to those for accounts)
     metrics,
     models,
     notice_words,

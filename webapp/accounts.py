@@ -22,6 +22,7 @@ from webapp.account_changes import account_with
 from webapp.errors import form_too_old, seconds_until_allowed
 from webapp.extensions import limiter
 from webapp.forms import Credentials
+from webapp.limits import my_limits
 from webapp.models import Account
 from webapp.parts import parts
 from webapp.passwords import hash_password, is_right, needs_rehash
@@ -210,6 +211,7 @@ def account_page(token: str | None = None, name: str | None = None, errors: dict
         linked=linked,
         proved=proved_lately(),
         done=get_flashed_messages(),
+        limits=my_limits(),
     )
 
 

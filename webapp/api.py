@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from tasks.costs import Usage
 from tasks.ledger import queries, transitions
 from tasks.ledger.identity import reference_of
+from tasks.ledger.limits import Limit
 from tasks.ledger.pulse import pulse_of
 from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.recording import IdempotencyKeyReused
@@ -27,6 +28,7 @@ from webapp.documents import forget_document_of
 from webapp.door import HandedIn, NotAccepted, take_file, take_text
 from webapp.errors import PAGES, problem, token_needed
 from webapp.extensions import limiter
+from webapp.limits import OverLimit, standing_of
 from webapp.parts import parts
 from webapp.programs import Problem, answer, body_fields, instant, number_in_query, options_in, text_of
 from webapp.submitting import options_of, submit, usable_key, workflow_of
@@ -38,6 +40,7 @@ api = Blueprint("api", __name__, url_prefix="/api/v1")
 limiter.limit("60 per minute", deduct_when=lambda response: response.status_code == 401)(api)
 
 PAGE, LARGEST_PAGE = 20, 100
+OVER_LIMIT = "A limit of this account is reached"
 NO_SUCH_JOB = PAGES[404][0]
 """The same words as for an address that is none."""
 JOB_FIELDS = ("text", "file", "title", "workflow", "options")
@@ -54,6 +57,14 @@ def say_not_accepted(refused: NotAccepted) -> ResponseReturnValue:
     return problem(
         refused.status, "The document was not accepted", refused.sentence, code=refused.code, field=refused.field
     )
+
+
+@api.errorhandler(OverLimit)
+def say_over_limit(refused: OverLimit) -> ResponseReturnValue:
+    g.of_day = standing_of(g.account_id)[Limit.JOBS_PER_DAY]
+    said = problem(429, OVER_LIMIT, refused.sentence, code=refused.code, until=refused.facts["until"])
+    said.headers.update(refused.headers)
+    return said
 
 
 @api.before_request
@@ -80,7 +91,7 @@ def tell_limits(response: Response) -> Response:
     """What is left of the account's requests, on every answer to a program that is known."""
     allowance = g.get("allowance")
     if allowance is not None:
-        api_limits.add_headers(response, allowance)
+        api_limits.add_headers(response, allowance, g.get("of_day"))
     return response
 
 
@@ -93,12 +104,14 @@ def create() -> ResponseReturnValue:
     fields = body_fields(JOB_FIELDS, forms=True)
     workflow = workflow_of(text_of(fields, "workflow", "summary"))
     options = options_of(workflow, options_in(fields, workflow))
+    handed_in = _handed_in(fields)
     try:
-        recorded = submit(g.account_id, _handed_in(fields), workflow, options, idempotency_key=usable_key(key))
+        recorded = submit(g.account_id, handed_in, workflow, options, idempotency_key=usable_key(key))
     except IdempotencyKeyReused:
         raise Problem(
             problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
         ) from None
+    g.of_day = standing_of(g.account_id)[Limit.JOBS_PER_DAY]
     response = answer(_job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
     response.headers["Location"] = url_for("api.show", job_id=recorded.job_id)
     return response

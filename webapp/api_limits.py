@@ -6,6 +6,7 @@ https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 from flask import Response
 from limits import RateLimitItemPerMinute
 
+from tasks.ledger import limits
 from webapp.extensions import limiter
 from webapp.parts import parts
 
-POLICY = "requests"
+POLICY, JOBS_POLICY = "requests", "jobs"
 WINDOW_SECONDS = 60
 
 
@@ -42,9 +44,18 @@ def count(account_id: uuid.UUID) -> Allowance | None:
     return Allowance(allowed, limit.amount, left, max(1, min(WINDOW_SECONDS, int(reset_at - time.time()) + 1)))
 
 
-def add_headers(response: Response, allowance: Allowance) -> None:
-    """Tell the program what is left, and when it may come back."""
-    response.headers["RateLimit-Policy"] = f'"{POLICY}";q={allowance.most};w={WINDOW_SECONDS}'
-    response.headers["RateLimit"] = f'"{POLICY}";r={allowance.left};t={allowance.seconds_to_reset}'
+def add_headers(response: Response, allowance: Allowance, of_day: limits.Allowance | None) -> None:
+    """Tell the program what is left, and when it may come back; `of_day` is what it may hand in, where that was asked.
+
+    While documents may be handed in there is no one moment at which more may be, so none is told.
+    """
+    policies = [f'"{POLICY}";q={allowance.most};w={WINDOW_SECONDS}']
+    left = [f'"{POLICY}";r={allowance.left};t={allowance.seconds_to_reset}']
+    if of_day is not None and of_day.most is not None:
+        policies.append(f'"{JOBS_POLICY}";q={of_day.most};w={limits.DAY_SECONDS}')
+        wait = "" if of_day.until is None else f";t={max(1, math.ceil((of_day.until - of_day.now).total_seconds()))}"
+        left.append(f'"{JOBS_POLICY}";r={of_day.left}{wait}')
+    response.headers["RateLimit-Policy"] = ", ".join(policies)
+    response.headers["RateLimit"] = ", ".join(left)
     if not allowance.allowed:
         response.headers["Retry-After"] = str(allowance.seconds_to_reset)

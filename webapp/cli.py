@@ -20,7 +20,9 @@ from webapp.parts import parts
 from webapp.passwords import hash_password
 from webapp.transactions import transaction
 
-accounts_cli = AppGroup("accounts", help="Accounts: create, promote, invite, set passwords, make API tokens.")
+accounts_cli = AppGroup(
+    "accounts", help="Accounts: create, promote, invite, set passwords and limits, make API tokens."
+)
 
 
 @accounts_cli.command("create")
@@ -39,7 +41,7 @@ def create(email: str, operator: bool) -> None:
     except IntegrityError:
         raise click.ClickException(f"There is an account {address} already.") from None
     except SQLAlchemyError as error:
-        raise _no_database(error) from None
+        raise no_database(error) from None
     click.echo(f"Created {address} ({role}).")
 
 
@@ -68,12 +70,12 @@ def password(email: str) -> None:
     new_hash = hash_password(_new_password())
     try:
         with transaction() as session:
-            account = _account(session, email)
+            account = account_of(session, email)
             address = account.email
             if change_password(session, account, new_hash) is None:
                 raise click.ClickException("It was changed by somebody else at this moment. Nothing was done.")
     except SQLAlchemyError as error:
-        raise _no_database(error) from None
+        raise no_database(error) from None
     click.echo(f"{address} has a new password and is signed out everywhere. API tokens go on working.")
 
 
@@ -100,7 +102,7 @@ def invite(email: str | None, days: int) -> None:
         with transaction() as session:
             made = invitations.invite(session, email=address, made_by=None, days=days)
     except SQLAlchemyError as error:
-        raise _no_database(error) from None
+        raise no_database(error) from None
     click.echo(f"{settings.app_base_url.rstrip('/')}/invitation/{made}")
 
 
@@ -110,11 +112,11 @@ def promote(email: str) -> None:
     """Make an account an operator's."""
     try:
         with transaction() as session:
-            account = _account(session, email)
+            account = account_of(session, email)
             account.role = Role.OPERATOR
             address = account.email
     except SQLAlchemyError as error:
-        raise _no_database(error) from None
+        raise no_database(error) from None
     click.echo(f"{address} is an operator now.")
 
 
@@ -128,16 +130,17 @@ def token(email: str, name: str) -> None:
         raise click.ClickException("The name is empty.")
     try:
         with transaction() as session:
-            account = _account(session, email)
+            account = account_of(session, email)
             if len(tokens.tokens_of(session, account.id)) >= tokens.MOST_TOKENS:
                 raise click.ClickException(f"There are {tokens.MOST_TOKENS} tokens already. Revoke one first.")
             made = tokens.make_token(session, account.id, named)
     except SQLAlchemyError as error:
-        raise _no_database(error) from None
+        raise no_database(error) from None
     click.echo(made)
 
 
-def _account(session: Session, email: str) -> Account:
+def account_of(session: Session, email: str) -> Account:
+    """The account of that address. Raises ClickException."""
     address = forms.normal_email(email) or email.strip().lower()
     account = account_with(session, address)
     if account is None:
@@ -145,5 +148,6 @@ def _account(session: Session, email: str) -> Account:
     return account
 
 
-def _no_database(error: SQLAlchemyError) -> click.ClickException:
+def no_database(error: SQLAlchemyError) -> click.ClickException:
+    """What is said when the database did not do it."""
     return click.ClickException(f"The database did not do it ({type(error).__name__}).")

@@ -21,7 +21,13 @@ ENDINGS = {Kind.MARKDOWN: "md"}
 
 
 class NotAccepted(Exception):
-    """Why nothing was recorded. `field` says which part of the form it is about, `sentence` what a person reads."""
+    """Why nothing was recorded. `field` says which part of the form it is about, `sentence` what a person reads.
+
+    `headers` go with the answer, `facts` to a script beside the sentence.
+    """
+
+    headers: Mapping[str, str] = {}
+    facts: Mapping[str, str] = {}
 
     def __init__(self, code: str, sentence: str, *, field: str, status: int = 422) -> None:
         super().__init__(code)
@@ -29,6 +35,11 @@ class NotAccepted(Exception):
         self.sentence = sentence
         self.field = field
         self.status = status
+
+    @property
+    def told(self) -> object:
+        """The sentence as a page shows it."""
+        return self.sentence
 
 
 @dataclass(frozen=True)

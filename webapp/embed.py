@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, abort, g, redirect, render_template, request, url_for
@@ -25,6 +26,7 @@ from webapp.documents import attachment
 from webapp.door import HandedIn, NotAccepted, chosen_files, take_form
 from webapp.errors import drain, seconds_until_allowed
 from webapp.extensions import limiter
+from webapp.limits import OverLimit
 from webapp.parts import parts
 from webapp.security import content_security_policy
 from webapp.status_page import StatusPage
@@ -75,8 +77,10 @@ def hand_in(token: str) -> ResponseReturnValue:
             raise NotAccepted("form_too_old", link_words.FORM_TOO_OLD, field="form", status=400)
         chosen = chosen_files(request.form, request.files, most=1)
         job_id = _record(link, take_form(request.form, chosen, parts().settings), form_key)
+    except OverLimit as refused:
+        return *form_page(link, {"form": refused.told_to_sender}, refused.status), refused.headers
     except NotAccepted as refused:
-        return form_page(link, {refused.field: refused.sentence}, refused.status)
+        return form_page(link, {refused.field: refused.told}, refused.status)
     except LinkClosed:
         return closed_page(_link_or_404(token))
     except IntegrityError:  # the account was deleted between two of our statements
@@ -195,7 +199,7 @@ def _shown(link: Link, page: StatusPage, receipt: str) -> dict[str, object]:
 
 
 def form_page(
-    link: Link, errors: dict[str, str] | None = None, status: int = 200, *, read: bool = True
+    link: Link, errors: Mapping[str, object] | None = None, status: int = 200, *, read: bool = True
 ) -> tuple[str, int]:
     """The form with each error beside its field. `read` False: what was typed was never read, and is not kept."""
     page = render_template(

@@ -21,11 +21,11 @@ MOST_AT_ONCE = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one of several files: its job, or in `refusal` the sentence that says why there is none."""
+    """What became of one of several files: its job, or in `refusal` what a page says of why there is none."""
 
     name: str
     recorded: Recorded | None
-    refusal: str | None
+    refusal: object | None
 
 
 def hand_in_each(
@@ -41,7 +41,7 @@ def hand_in_each(
             recorded = submit(account_id, document, workflow, options, idempotency_key=of_this_file)
             outcomes.append(Outcome(name, recorded, None))
         except NotAccepted as refused:
-            outcomes.append(Outcome(name, None, refused.sentence))
+            outcomes.append(Outcome(name, None, refused.told))
         except IdempotencyKeyReused:
             outcomes.append(Outcome(name, None, wording.KEY_REUSED))
     return outcomes

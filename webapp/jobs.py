@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flask import Blueprint, Response, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -21,6 +21,7 @@ from webapp.door import NotAccepted, chosen_files, take_form
 from webapp.errors import drain, form_too_old, not_found
 from webapp.handing_in import MOST_AT_ONCE, Outcome, hand_in_each
 from webapp.hx import is_htmx
+from webapp.limits import OverLimit, my_limits
 from webapp.parts import parts
 from webapp.sessions import viewer
 from webapp.status_page import StatusPage
@@ -51,9 +52,9 @@ def home() -> ResponseReturnValue:
 
 
 def home_page(
-    errors: dict[str, str] | None = None,
+    errors: Mapping[str, object] | None = None,
     notice: str | None = None,
-    refused: Sequence[tuple[str, str]] = (),
+    refused: Sequence[tuple[str, object]] = (),
     done: Sequence[str] = (),
 ) -> str:
     """The first page, with what was typed kept, each error beside its field, and each refused file with its reason."""
@@ -64,6 +65,7 @@ def home_page(
         mine=my_documents.asked_for() if current_user.is_authenticated else None,
         shown=my_documents.SHOWN,
         paused=wording.PAUSED_SITE if current_user.is_authenticated and _is_paused() else None,
+        limits=my_limits() if current_user.is_authenticated else None,
         badges=wording.BADGES,
         workflows=offered(),
         chosen=_chosen(typed.get("workflow")),
@@ -121,8 +123,8 @@ def create() -> ResponseReturnValue:
         recorded = submit(viewer().id, document, workflow, options, idempotency_key=key)
     except NotAccepted as refused:
         if _by_script():
-            return {"error": refused.sentence}, refused.status
-        return home_page({refused.field: refused.sentence}), refused.status
+            return {"error": refused.sentence, **refused.facts}, refused.status, refused.headers
+        return home_page({refused.field: refused.told}), refused.status, refused.headers
     except IdempotencyKeyReused:
         return ({"error": wording.KEY_REUSED} if _by_script() else home_page(notice=wording.KEY_REUSED)), 409
     known = None if recorded.created else 1
@@ -205,7 +207,7 @@ def show(job_id: uuid.UUID) -> ResponseReturnValue:
     return job_page(page, wording.HANDED_IN_BEFORE if known else None)
 
 
-def job_page(page: StatusPage, notice: str | None = None) -> str:
+def job_page(page: StatusPage, notice: object | None = None) -> str:
     return render_template("job.html", page=page, job=page.job, notice=notice, fresh_run_key=str(uuid.uuid4()))
 
 
@@ -234,7 +236,7 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
             pulse is not None
             and pulse.revision == known
             and pulse.seconds_to_deadline > 0
-            and status_page.tier_of(database, pulse, settings) == tier
+            and status_page.tier_of(database, pulse, job_id, settings) == tier
         )
     if pulse is None:
         return _gone(job_id)
@@ -273,7 +275,11 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
     mode = request.form.get("mode", "again")
     page = page_or_404(job_id)
     if mode == "again":
-        if try_again(viewer().id, job_id) or page_or_404(job_id).job.state in WAITING:
+        try:
+            put_back = try_again(viewer().id, job_id)
+        except OverLimit as refused:
+            return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
+        if put_back or page_or_404(job_id).job.state in WAITING:
             return redirect(url_for("jobs.show", job_id=job_id), 303)
         said = NOT_AGAIN if is_still_offered(page.job) else wording.NO_LONGER_OFFERED
         return job_page(page_or_404(job_id), said), 409
@@ -284,7 +290,7 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
     try:
         recorded = submit_again(viewer().id, job_id, fresh_run_key=fresh_run_key)
     except NotAccepted as refused:
-        return job_page(page_or_404(job_id), refused.sentence), refused.status
+        return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
     if recorded is None:
         return job_page(page_or_404(job_id), wording.ORIGINAL_GONE), 409
     return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)

@@ -11,6 +11,7 @@ from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tasks.ledger import decision_models, grace  # noqa: F401  (their tables belong to the metadata too)
+from tasks.ledger.limit_models import AcceptedJob, AccountLimits
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
 from tasks.ledger.notice_models import NoticeWish
 
@@ -149,8 +150,14 @@ for owned in (Job, Document, Submission):
     owned.__table__.append_constraint(  # type: ignore[attr-defined]
         ForeignKeyConstraint(["account_id"], ["accounts.id"], name=f"fk_{owned.__tablename__}_account_id")
     )
-NoticeWish.__table__.append_constraint(  # type: ignore[attr-defined]
-    ForeignKeyConstraint(["account_id"], ["accounts.id"], name="fk_notice_wishes_account_id", ondelete="CASCADE")
-)
-# Notices have none: a worker that ends a job holds the job's row, and would wait for the account's, while somebody who
-# deletes the account holds that one and waits for the job's.
+for gone_with_it in (NoticeWish, AccountLimits, AcceptedJob):
+    gone_with_it.__table__.append_constraint(  # type: ignore[attr-defined]
+        ForeignKeyConstraint(
+            ["account_id"],
+            ["accounts.id"],
+            name=f"fk_{gone_with_it.__tablename__}_account_id",
+            ondelete="CASCADE",
+        )
+    )
+# Notices have none, and neither have the tokens of a month: a worker that writes them holds the job's row, and would
+# wait for the account's, while somebody who deletes the account holds that one and waits for the job's.

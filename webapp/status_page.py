@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from tasks.costs import Usage
-from tasks.ledger import queries, wishes
+from tasks.ledger import queries, turns, wishes
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Result
 from tasks.ledger.pulse import Pulse, pulse_of
@@ -70,7 +70,8 @@ class MailWish:
 class StatusPage:
     """A job as its owner sees it. `poll` is None when nothing will change by itself any more.
 
-    `mail` is None where the site sends none, and when there is nothing left to tell.
+    `before` is how many jobs come before it, None where that is not known or does not matter. `mail` is None where the
+    site sends none, and when there is nothing left to tell.
     """
 
     job: JobView
@@ -84,6 +85,7 @@ class StatusPage:
     paused: bool
     no_worker: bool
     queue_away: bool
+    before: int | None
     lane: LaneWait | None
     poll: Poll | None
     result: Result | None
@@ -110,6 +112,11 @@ class StatusPage:
     def hand_in_again(self) -> str:
         """What can be done once everything was deleted."""
         return wording.HAND_IN_AGAIN
+
+    @property
+    def before_words(self) -> str:
+        """How many jobs come before it, in words; empty where there is none, or where nobody knows."""
+        return wording.jobs_before(self.before)
 
     @property
     def words(self) -> WorkWords:
@@ -171,6 +178,7 @@ def page_of(
         paused=pulse.paused,
         no_worker=no_worker,
         queue_away=not no_worker and is_queue_away(session, pulse),
+        before=None if no_worker else before_of(session, pulse, job_id),
         lane=lane,
         poll=None if job.finished else _poll(session, pulse, job, settings),
         result=queries.result_of(session, job_id, account_id) if job.state is State.SUCCEEDED else None,
@@ -209,7 +217,7 @@ def _failure(job: JobView, lane: LaneWait | None) -> Failure:
 
 def _poll(session: Session, pulse: Pulse, job: JobView, settings: Settings) -> Poll:
     # The row was read twice; the earlier revision is named, so that a change in between is polled for.
-    return Poll(pulse.revision, interval_of(pulse, settings), tier_of(session, pulse, settings), said_of(job))
+    return Poll(pulse.revision, interval_of(pulse, settings), tier_of(session, pulse, job.id, settings), said_of(job))
 
 
 def said_of(job: JobView) -> str:
@@ -234,14 +242,25 @@ def no_worker_seen(session: Session) -> bool:
     )
 
 
+def before_of(session: Session, pulse: Pulse, job_id: uuid.UUID) -> int | None:
+    """How many jobs come before one that waits for its turn; None for others, and where an operator holds it back."""
+    if pulse.state is not State.QUEUED or pulse.paused:
+        return None
+    return turns.jobs_before(session, parts().settings.queue_name, job_id)
+
+
 def is_queue_away(session: Session, pulse: Pulse) -> bool:
     """Whether the queue cannot be reached: it should have been handed a message at once, and was not.
+
+    A job that waits for its turn is not to be handed a message yet.
 
     The first message of a job is sent by this app; of a later one we know that somebody tries if a worker is there.
     """
     if pulse.state is not State.QUEUED or not pulse.undelivered:
         return False
     if pulse.seconds_overdue is None or pulse.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
+        return False
+    if turns.hold_back(session, parts().settings.queue_name):
         return False
     return pulse.deliveries == 1 or not no_worker_seen(session)
 
@@ -256,7 +275,7 @@ def interval_of(pulse: Pulse, settings: Settings) -> int:
     return 2 if age < 60 else 5 if age < 600 else 15
 
 
-def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
+def tier_of(session: Session, pulse: Pulse, job_id: uuid.UUID, settings: Settings) -> str:
     """Everything but the revision that the page depends on, as a word."""
     words = [str(interval_of(pulse, settings))]
     if pulse.paused:
@@ -267,6 +286,9 @@ def tier_of(session: Session, pulse: Pulse, settings: Settings) -> str:
             return "-".join([*words, "none"])
     if is_queue_away(session, pulse):
         words.append("away")
+    before = before_of(session, pulse, job_id)
+    if before:
+        words.append(f"before{min(before, wording.MOST_COUNTED + 1)}")
     return "-".join(words)
 
 

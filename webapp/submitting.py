@@ -10,19 +10,23 @@ import structlog
 from sqlalchemy.exc import IntegrityError, NoResultFound
 from sqlalchemy.orm import Session
 
-from tasks.ledger import queries, transitions
+from tasks.ledger import limits, queries, transitions
+from tasks.ledger.limits import Limit
 from tasks.ledger.recording import Intent, Recorded, record, record_for_document
 from tasks.ledger.states import State
 from tasks.workflows import WORKFLOWS, Options, OptionsWrong, Workflow
 from tasks.workflows.base import check_options
 from webapp import wording
 from webapp.door import HandedIn, NotAccepted
+from webapp.limits import within_limits
 from webapp.parts import parts
 from webapp.transactions import transaction
 
 log = structlog.get_logger()
 
 LONGEST_KEY = 200
+MOST_ROUNDS = 5
+"""A job that has failed in so many rounds of attempts is not tried again at its owner's wish."""
 
 
 def offered() -> list[Workflow]:
@@ -69,7 +73,7 @@ def submit(
     fresh_run_key: str | None = None,
     with_new: Callable[[Session, uuid.UUID], None] | None = None,
 ) -> Recorded:
-    """Record the wish about a document that comes with it. Raises IdempotencyKeyReused.
+    """Record the wish about a document that comes with it. Raises IdempotencyKeyReused and OverLimit.
 
     `with_new` is done in the same transaction when the job is a new one; if it raises, there is no job.
     """
@@ -82,7 +86,7 @@ def submit(
         fresh_run_key=fresh_run_key,
         idempotency_key=idempotency_key,
     )
-    with transaction() as session:
+    with within_limits(), transaction() as session:
         recorded = record(session, intent, handed_in.document, parts().settings.terms)
         if recorded.created and with_new is not None:
             with_new(session, recorded.job_id)
@@ -92,10 +96,11 @@ def submit(
 def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str | None) -> Recorded | None:
     """The same wish about the same document: a new job where the earlier one was cancelled or the key is fresh.
 
-    None: there is no such job, or its document has been deleted. Raises NotAccepted when such work is no longer done.
+    None: there is no such job, or its document has been deleted. Raises NotAccepted when such work is no longer done,
+    or when a limit is reached.
     """
     try:
-        with transaction() as session:
+        with within_limits(), transaction() as session:
             job = queries.job_of(session, job_id, account_id)
             if job is None or not job.original_kept or job.content_deleted_at is not None:
                 return None
@@ -129,12 +134,16 @@ def is_still_offered(job: queries.JobView) -> bool:
 
 
 def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
-    """Put a failed job back, where the cause was a passing one. False if that is not offered, or no longer."""
+    """Put a failed job back, where the cause was a passing one. False if that is not offered, or no longer.
+
+    It is not handed in anew, and so does not count for the day; the other limits hold. Raises OverLimit.
+    """
     settings = parts().settings
-    with transaction() as session:
+    with within_limits(), transaction() as session:
         job = queries.job_of(session, job_id, account_id)
         if job is None or not can_try_again(job):
             return False
+        limits.require(session, account_id, settings.limits, of=(Limit.JOBS_AT_ONCE, Limit.TOKENS_PER_MONTH))
         state = transitions.replay(
             session,
             job_id,
@@ -150,9 +159,10 @@ def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
 
 
 def can_try_again(job: queries.JobView) -> bool:
-    """Whether the owner may put this job back: it failed, of a cause that may have passed, and the document is kept."""
+    """Whether the owner may put this job back: it failed, of a cause that may have passed, the document is kept, and
+    not too many attempts were made already."""
     passed = job.state is State.FAILED and wording.is_passing(job.error_category)
-    return passed and can_wish_again(job)
+    return passed and job.attempt < MOST_ROUNDS * parts().settings.max_attempts and can_wish_again(job)
 
 
 def can_wish_again(job: queries.JobView) -> bool:

@@ -24,6 +24,8 @@ BADGES: Mapping[State, str] = {
     State.CANCELLED: "Cancelled",
 }
 
+MOST_COUNTED = 100
+"""Beyond so many jobs before one's own, the number says nothing more."""
 OWNER_TRIES_AGAIN = "owner: try again"
 """The cause that is stored with a replay by the owner."""
 
@@ -212,6 +214,14 @@ def counted(number: int, thing: str) -> str:
     """A number of things: 1 job, 2 jobs, 2 days, 2 saved summaries."""
     many = f"{thing.removesuffix('y')}ies" if thing.endswith("y") and thing[-2:-1] not in "aeiou" else f"{thing}s"
     return f"{number:,} {thing if number == 1 else many}"
+
+
+def jobs_before(count: int | None) -> str:
+    """How many jobs come before somebody's; empty for none, and for None: nobody knows."""
+    if not count:
+        return ""
+    number = counted(count, "job") if count <= MOST_COUNTED else f"More than {MOST_COUNTED} jobs"
+    return f"{number} before yours."
 
 
 def needs_ai(title: str) -> str:

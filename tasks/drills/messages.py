@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tasks.drills.stage import Stage
+from tasks.ledger import turns
 
 
 def same_message_twice(stage: Stage) -> None:
@@ -26,7 +27,7 @@ def redis_forgot(stage: Stage) -> None:
     jobs = [stage.submit() for _ in range(6)]
     stage.worker(slots=1)
     stage.wait_for_requests(1)
-    stage.wait_until(lambda: stage.queue.depth() == len(jobs) - 1, "the others in the queue")
+    stage.wait_until(lambda: stage.queue.depth() == turns.SPARE, "as many others in the queue as it is to have")
     stage.queue.forget_everything(jobs)
     stage.struck()
     stage.fake.release()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
+from tasks.ledger import limits
 from tasks.ledger.models import Document, Job, Lane, Worker
 from tasks.queue import DeliveryQueue
 
@@ -71,6 +72,8 @@ def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
         ).scalar_one_or_none()
         session.execute(delete(Job).where(Job.account_id == account_id))
         session.execute(delete(Document).where(Document.account_id == account_id))
+        if account_id is not None:
+            limits.forget_account(session, account_id)
         session.execute(delete(Worker).where(Worker.queue == names.queue))
         session.execute(delete(Lane).where(Lane.name.startswith(f"{names.queue}:", autoescape=True)))
         session.execute(text("DELETE FROM accounts WHERE id = :id"), {"id": account_id})

@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_or
 from sqlalchemy.orm import Session
 
-from tasks.ledger import lanes
+from tasks.ledger import lanes, limits
 from tasks.ledger.errors import Category
 from tasks.ledger.lanes import Closed, Full
 from tasks.ledger.models import Job, JobEvent, LeftResponse, ProviderCall
@@ -128,7 +128,15 @@ def open_responses(session: Session, job_id: uuid.UUID) -> dict[str, OpenRespons
 
 def close_call(session: Session, call_id: uuid.UUID, report: CallReport) -> bool:
     """Record how the call ended. A fact about the provider, so it needs no claim, and a call once recorded as
-    `unknown` may still learn its answer. False if it was closed for good before."""
+    `unknown` may still learn its answer. Its tokens are counted for the owner. False if it was closed for good before.
+    """
+    # The job first, as everybody locks who needs both. Its lock keeps the owner from being deleted before the count.
+    owner = session.execute(
+        select(Job.account_id)
+        .join(ProviderCall, ProviderCall.job_id == Job.id)
+        .where(ProviderCall.id == call_id)
+        .with_for_update(read=True, key_share=True, of=Job)
+    ).scalar_one_or_none()
     values = {
         "outcome": report.outcome,
         "ended_at": func.clock_timestamp(),
@@ -142,14 +150,16 @@ def close_call(session: Session, call_id: uuid.UUID, report: CallReport) -> bool
     }
     if report.model is not None:
         values["model"] = report.model
-    return bool(
-        session.execute(
-            update(ProviderCall)
-            .where(ProviderCall.id == call_id, ProviderCall.outcome.in_([CallOutcome.OPEN, CallOutcome.UNKNOWN]))
-            .values(**values)
-            .returning(ProviderCall.id)
-        ).all()
-    )
+    closed = session.execute(
+        update(ProviderCall)
+        .where(ProviderCall.id == call_id, ProviderCall.outcome.in_([CallOutcome.OPEN, CallOutcome.UNKNOWN]))
+        .values(**values)
+        .returning(ProviderCall.id)
+    ).all()
+    tokens = (report.input_tokens or 0) + (report.output_tokens or 0)
+    if closed and owner is not None and tokens:
+        limits.count_tokens(session, owner, tokens)
+    return bool(closed)
 
 
 def close_open_calls(session: Session, job_id: uuid.UUID, outcome: CallOutcome) -> int:

@@ -11,7 +11,7 @@ import uuid
 from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import responses, wishes
+from tasks.ledger import limits, responses, wishes
 from tasks.ledger.models import Document, Job, Result, Submission
 from tasks.ledger.notice_models import Notice
 from tasks.ledger.states import State
@@ -59,6 +59,7 @@ def forget_account(session: Session, account_id: uuid.UUID) -> int:
     jobs = _forget_jobs(session, Job.account_id == account_id)
     session.execute(delete(Notice).where(Notice.account_id == account_id))
     wishes.forget_wishes(session, account_id)
+    limits.forget_account(session, account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))
     return jobs

@@ -122,6 +122,7 @@ class Job(Base):
             postgresql_where=text("state <> 'cancelled'"),
         ),
         Index("jobs_of_an_account_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
+        Index("unfinished_jobs_of_an_account", "account_id", postgresql_where=text("finished_at IS NULL")),
         Index("jobs_about_a_document", "document_id"),  # else each document that is deleted reads all jobs
         # Each filter of the operator's list, newest first, so that a page of it costs the same at any length.
         Index("jobs_newest_first", text("created_at DESC"), text("id DESC")),
@@ -219,6 +220,7 @@ class Delivery(Base):
     __tablename__ = "deliveries"
     __table_args__ = (
         Index("deliveries_by_due_time", "queue", "due_at"),
+        Index("deliveries_handed_over", "queue", postgresql_where=text("dispatches > 0")),
         Index("deliveries_waiting_for_a_lane", "lane", postgresql_where=text("lane IS NOT NULL")),
     )
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
-from tasks.ledger import outbox
+from tasks.ledger import limits, outbox
 from tasks.ledger.guarded import seconds
 from tasks.ledger.history import note
 from tasks.ledger.identity import fingerprint_of, operation_key_of
+from tasks.ledger.limits import Limits
 from tasks.ledger.models import Document, Job, Submission
 from tasks.ledger.states import Event, State
 
@@ -43,11 +44,13 @@ class Intent:
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a site accepts jobs: the queue they go through, how long each may take, how often it is tried."""
+    """On what terms a site accepts jobs: the queue they go through, how long each may take, how often it is tried, and
+    how much an account may ask for."""
 
     queue: str
     deadline_seconds: float
     max_attempts: int
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,15 @@ class _KeyTaken(Exception):
 
 
 def record(session: Session, intent: Intent, document: NewDocument, terms: Terms) -> Recorded:
-    """Accept the intent about a document that comes with it. Raises IdempotencyKeyReused."""
+    """Accept the intent about a document that comes with it. Raises IdempotencyKeyReused and LimitReached; then nothing
+    may be committed."""
     document_id = _keep_document(session, intent.account_id, document)
     return record_for_document(session, intent, document_id, terms)
 
 
 def record_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> Recorded:
-    """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused, and NoResultFound when the
-    document or its content has been deleted.
+    """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused, LimitReached, and
+    NoResultFound when the document or its content has been deleted.
     """
     # The lock keeps retention from deleting the content before the new job is there to be seen.
     fingerprint = session.execute(
@@ -167,6 +171,9 @@ def _find_or_create(
             .returning(Job.id)
         ).scalar_one_or_none()
         if job_id is not None:
+            # Only now is it known to be a new wish: the same one again is led to its job, whatever the limits.
+            limits.require(session, intent.account_id, terms.limits, besides=job_id)
+            limits.count_job(session, intent.account_id, job_id)
             outbox.owe(session, job_id)
             note(session, job_id, Event.RECORD, State.QUEUED, 0)
             return Recorded(job_id, created=True)

@@ -18,6 +18,8 @@ from tasks.ledger.models import Delivery, Job, Worker
 
 SPARE = 4
 """Messages beyond the free slots, so that a slot that becomes free finds one at once."""
+MOST_RANKED = 5000
+"""With more deliveries than this owed, nobody is told how many come before theirs."""
 SEEN_WITHIN_SECONDS = 60.0
 """Slots of a worker that was silent for longer are not counted on."""
 
@@ -97,7 +99,8 @@ def next_in_turn(session: Session, queue: str, limit: int) -> list[uuid.UUID]:
 
 
 def jobs_before(session: Session, queue: str, job_id: uuid.UUID) -> int | None:
-    """How many jobs will be begun before this one, if nobody hands in another; None if it does not wait for its turn.
+    """How many jobs will be begun before this one, if nobody hands in another; None if it does not wait for its turn,
+    or if so many wait that it would take too long to say.
 
     Those whose messages are in the queue come first, in the order in which they were put there.
     """
@@ -107,7 +110,11 @@ def jobs_before(session: Session, queue: str, job_id: uuid.UUID) -> int | None:
     mine = select(put).where(Delivery.job_id == job_id, on_its_way()).scalar_subquery()
     earlier = (put < mine) | ((put == mine) & (Delivery.job_id < job_id))
     sent_earlier = select(func.count()).where(Delivery.queue == queue, on_its_way(), earlier).scalar_subquery()
+    some = select(Delivery.job_id).where(Delivery.queue == queue).limit(MOST_RANKED + 1).subquery()
+    too_many = select(func.count() > MOST_RANKED).select_from(some).scalar_subquery()
     before: int | None = session.execute(
-        select(case((place.is_not(None), place - 1 + _sent(queue)), (mine.is_not(None), sent_earlier)))
+        select(
+            case((too_many, None), (place.is_not(None), place - 1 + _sent(queue)), (mine.is_not(None), sent_earlier))
+        )
     ).scalar_one()
     return before

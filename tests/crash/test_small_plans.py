@@ -9,6 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from tasks.database import Database
+from tasks.ledger import turns
 from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue, message_id
 from tests.support import house

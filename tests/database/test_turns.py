@@ -123,6 +123,14 @@ def test_the_jobs_before_are_those_that_are_begun_before(database: Database) -> 
     assert before(database, [*many, uuid.uuid4()]) == [None] * 9
 
 
+def test_where_very_many_wait_nobody_is_told_a_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = hand_in(database, 3)
+    monkeypatch.setattr(turns, "MOST_RANKED", 2)
+    assert before(database, jobs) == [None] * 3
+    monkeypatch.setattr(turns, "MOST_RANKED", 3)
+    assert before(database, jobs) == [0, 1, 2]
+
+
 def test_there_is_room_for_the_free_slots_of_live_workers_and_a_few_more(database: Database) -> None:
     def room() -> int:
         with database.transaction() as session:

@@ -23,6 +23,7 @@ from tasks.database import Database
 from tasks.ledger import decisions, transitions
 from tasks.ledger.calls import NewCall
 from tasks.ledger.guarded import Claim
+from tasks.ledger.limits import Limits
 from tasks.ledger.models import Base
 from tasks.ledger.recording import Intent, NewDocument, Recorded, Terms, record
 from tasks.ledger.states import State
@@ -33,6 +34,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 QUEUE = "waybill-test"
 CALL = NewCall(step="summarise", lane="local", provider="local", model="local", limit=16, probe_seconds=60)
+NO_LIMITS = Limits()
 TEXT = b"The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
 
 
@@ -45,6 +47,8 @@ def settings(addresses: dict[str, str], **changed: Any) -> Settings:
         "ai_provider": "local",
         "queue_name": QUEUE,
         "proxy_hops": 0,
+        "jobs_per_day": 0,  # a test hands in as much as it likes, unless it is about limits
+        "jobs_at_once": 0,
     }
     return Settings(**{**values, **changed})
 
@@ -53,6 +57,7 @@ def environment(addresses: dict[str, str], **changed: str) -> dict[str, str]:
     """The environment of a child process over these services."""
     base = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": QUEUE, "PYTHONWARNINGS": "ignore"}
+    ours |= {"JOBS_PER_DAY": "0", "JOBS_AT_ONCE": "0"}
     return {**base, **ours, **addresses, **changed}
 
 
@@ -130,6 +135,7 @@ def submit(
     *,
     deadline_seconds: float = 600,
     max_attempts: int = 3,
+    limits: Limits = NO_LIMITS,
     **intent: Any,
 ) -> Recorded:
     """A job, recorded the way the web does it."""
@@ -143,7 +149,7 @@ def submit(
         session,
         Intent(account_id=account_id, **{**wanted, **intent}),
         NewDocument(content, "txt", "harbour.txt"),
-        Terms(QUEUE, deadline_seconds, max_attempts),
+        Terms(QUEUE, deadline_seconds, max_attempts, limits),
     )
 
 

@@ -250,12 +250,16 @@ def test_a_poll_asks_the_database_little(app: Flask, ada: Person, bench: Bench) 
 
     from webapp.extensions import db
 
-    address = poll_address(ada.get(f"/jobs/{bench.job()}").text)
+    waiting, running = bench.job(), bench.job()
+    bench.claim(running)
+    addresses = [poll_address(ada.get(f"/jobs/{job_id}").text) for job_id in (waiting, running)]
     asked: list[str] = []
     with app.app_context():
         event.listen(db.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
-    assert ada.get(address, headers=HX).status_code == 204
-    assert len(asked) == 2  # who it is, and how the job stands
+    for address, statements in zip(addresses, (3, 2), strict=True):
+        assert ada.get(address, headers=HX).status_code == 204
+        assert len(asked) == statements  # who it is, how the job stands, and how many come before one that waits
+        asked.clear()
 
 
 @pytest.mark.parametrize("category", list(Category))

@@ -16,7 +16,10 @@ def _text(about: str) -> Json:
 
 
 HEADERS: Json = {
-    "RateLimit-Policy": _text('How much may be asked: `"requests";q=600;w=60` is 600 requests in 60 seconds.'),
+    "RateLimit-Policy": _text(
+        'How much may be asked: `"requests";q=600;w=60` is 600 requests in 60 seconds. Where documents are handed in, '
+        '`"jobs";q=100;w=86400` is 100 of them in 24 hours.'
+    ),
     "RateLimit": _text('What is left: `"requests";r=598;t=41` is 598 requests in the next 41 seconds.'),
     "Retry-After": {"description": "In how many seconds to try again.", "schema": {"type": "integer", "minimum": 1}},
     "Location": _text("Where the new thing is."),
@@ -39,7 +42,7 @@ _SAID = {
     413: "More was sent than is taken.",
     415: "The body is of a kind that is not read.",
     422: "A value is missing or wrong; `field` names it, `code` says how.",
-    429: "Too many requests.",
+    429: "Too many requests; or a limit of the account is reached, which `code` names, until `until`.",
     503: PAGES[503][0] + ".",
 }
 EVERYWHERE = (401, 429, 503)

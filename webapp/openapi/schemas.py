@@ -269,6 +269,7 @@ PROBLEM: Json = {
         "field": said({"type": "string"}, "Which value is wrong."),
         "state": said(STATE, "The job's state, where that is in the way."),
         "deleted_at": said(INSTANT, "When it was deleted, on an answer 410."),
+        "until": said(INSTANT, "When a limit that is reached lets the next document through, at the latest."),
     },
     "required": ["type", "title", "status"],
     "additionalProperties": False,

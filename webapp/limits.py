@@ -1,0 +1,145 @@
+"""The limits of an account, in words: what is left, which one is reached, and when the next document is possible."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from flask import get_template_attribute
+from markupsafe import Markup
+
+from tasks.ledger import limits
+from tasks.ledger.limits import Allowance, Limit, LimitReached, Standing
+from webapp.door import NotAccepted
+from webapp.parts import parts
+from webapp.sessions import viewer
+from webapp.transactions import transaction
+
+NAMES = {
+    Limit.JOBS_PER_DAY: "Documents handed in within 24 hours",
+    Limit.JOBS_AT_ONCE: "Documents in the works",
+    Limit.TOKENS_PER_MONTH: "Tokens used this month",
+}
+OWNER_AT_LIMIT = "Whoever gave you this form has reached a limit of this site. Documents are taken again"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence about a moment. As text it has the moment in UTC; in a page, in a form that app.js can show in the
+    reader's own zone. Rounded up to a minute, so that nobody is told to come a few seconds too early."""
+
+    before: str
+    until: datetime
+    now: datetime
+    after: str
+
+    @property
+    def moment(self) -> datetime:
+        """The moment that is named."""
+        return self.until + timedelta(seconds=-self.until.timestamp() % 60)
+
+    @property
+    def moment_in_words(self) -> str:
+        """The moment, with its day where that is not today's."""
+        day = "" if self.moment.date() == self.now.date() else f", {self.moment.day} {self.moment:%b %Y}"
+        return f"{self.moment:%H:%M} UTC{day}"
+
+    def __str__(self) -> str:
+        return f"{self.before} {self.moment_in_words}{self.after}"
+
+    def __html__(self) -> str:
+        moment = get_template_attribute("_parts.html", "moment")(self.moment, self.now)
+        # One piece, also where the parts of a notice stand below each other.
+        return Markup("<span>{} {}{}</span>").format(self.before, Markup(moment), self.after)
+
+
+class OverLimit(NotAccepted):
+    """A limit of the account is reached."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        assert allowance.until is not None, "a limit that is reached ends some time"
+        self.allowance = allowance
+        self.said = said_of(allowance, allowance.until)
+        super().__init__(str(allowance.limit), str(self.said), field="limit", status=429)
+        seconds = max(1, math.ceil((allowance.until - allowance.now).total_seconds()))
+        self.headers = {"Retry-After": str(seconds)}
+        self.facts = {"until": self.said.moment.isoformat(), "at": self.said.moment_in_words}
+
+    @property
+    def told(self) -> object:
+        """The sentence as a page shows it."""
+        return self.said
+
+    @property
+    def told_to_sender(self) -> object:
+        """What is said to somebody who hands in by a link of the account: nothing of how much that may do."""
+        before, after = (" by", " at the latest.") if self.allowance.limit is Limit.JOBS_AT_ONCE else (" at", ".")
+        return Said(OWNER_AT_LIMIT + before, self.said.until, self.said.now, after)
+
+
+def said_of(allowance: Allowance, until: datetime) -> Said:
+    """Which limit is reached, and when it ends."""
+    used = f"{NAMES[allowance.limit]}: {allowance.used:,} of {allowance.most or 0:,}."
+    if allowance.limit is Limit.JOBS_AT_ONCE:
+        said = f"{used} The next is possible when one of them is done, by"
+        return Said(said, until, allowance.now, " at the latest.")
+    thing = "document " if allowance.limit is Limit.TOKENS_PER_MONTH else ""
+    return Said(f"{used} The next {thing}is possible at", until, allowance.now, ".")
+
+
+@contextmanager
+def within_limits() -> Iterator[None]:
+    """Say of a limit that is reached inside why nothing was accepted. Raises OverLimit."""
+    try:
+        yield
+    except LimitReached as reached:
+        raise OverLimit(reached.allowance) from None
+
+
+def standing_of(account_id: uuid.UUID) -> Standing:
+    """How far the account has used up its limits."""
+    with transaction() as session:
+        return limits.standing(session, account_id, parts().settings.limits)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The limits of an account as its pages show them. `with_tokens`: also where tokens have no limit."""
+
+    standing: Standing
+    with_tokens: bool
+
+    @property
+    def reached(self) -> Said | None:
+        """Which limit lets nothing through now; of several, the one that ends last."""
+        over = [(one.until, one) for one in self.standing.values() if one.until is not None]
+        if not over:
+            return None
+        until, last = max(over, key=lambda pair: pair[0])
+        return said_of(last, until)
+
+    @property
+    def left_today(self) -> str | None:
+        """How many documents may still be handed in; None where that has no limit."""
+        of_day = self.standing[Limit.JOBS_PER_DAY]
+        return None if of_day.most is None else f"{of_day.left:,} of {of_day.most:,} left today"
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Each limit, and how far it is used up; empty where there is none."""
+        told = []
+        for limit, one in self.standing.items():
+            if one.most is not None:
+                told.append((NAMES[limit], f"{one.used:,} of {one.most:,}"))
+            elif limit is Limit.TOKENS_PER_MONTH and self.with_tokens:
+                told.append((NAMES[limit], f"{one.used:,}"))
+        return told
+
+
+def my_limits() -> Shown:
+    """What this person's pages show. Tokens without a limit are shown to whom the site tells what work costs."""
+    return Shown(standing_of(viewer().id), parts().settings.show_cost_to_owner or viewer().is_operator)
