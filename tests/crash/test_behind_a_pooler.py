@@ -22,6 +22,7 @@ from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tests.support import house, neighbours
 from tests.support.fake_provider import FakeProvider
+from tests.support.nursery import completed
 from tests.support.processes import answers, asking, process, worker
 from tests.support.site import SHORT, Site
 from webapp import tokens
@@ -112,14 +113,7 @@ def connections_to(one: psutil.Process, port: int | None) -> int:
 def test_an_address_past_the_pooler_that_is_wrong_is_named(addresses: dict[str, str]) -> None:
     nowhere = f"postgres://u:hunter2@127.0.0.1:{free_port()}/site"
     variables = house.environment(addresses, DIRECT_DATABASE_URL=nowhere)
-    ended = subprocess.run(
-        [sys.executable, "-m", "flask", "--app", "wsgi", "db", "upgrade"],
-        cwd=house.ROOT,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = completed(["-m", "flask", "--app", "wsgi", "db", "upgrade"], variables)
     assert ended.returncode == 1
     assert "DIRECT_DATABASE_URL: the database does not answer" in ended.stderr
     assert "hunter2" not in ended.stderr and "Traceback" not in ended.stderr

@@ -20,7 +20,7 @@ from tasks.ledger.states import CallOutcome
 from tests.chaos.verdict import PROMISES, violations
 from tests.support import house
 
-SHORT = ["--jobs", "40", "--workers", "2", "--trouble", "25"]
+SHORT = ["--jobs", "40", "--workers", "2", "--trouble", "18"]
 
 
 @pytest.mark.crash

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
+from tests.support.nursery import completed
 from tests.support.processes import Process, process
 
 pytestmark = pytest.mark.crash
@@ -33,13 +33,7 @@ pytestmark = pytest.mark.crash
 
 def drills(addresses: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """python -m tasks drills …, from its begin to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "tasks", "drills", *arguments],
-        cwd=house.ROOT,
-        env=house.environment(addresses),
-        capture_output=True,
-        text=True,
-    )
+    return completed(["-m", "tasks", "drills", *arguments], house.environment(addresses), timeout=170)
 
 
 OF_ALL_QUEUES = b"rq:clean_groups"  # RQ's lock for its own tidying, with an end of its own
@@ -67,15 +61,28 @@ def somebodys_job(database: Database, queue: DeliveryQueue, account_id: uuid.UUI
     return job_id
 
 
+PLAYED = {
+    "same-message-twice",
+    "killed-with-answer",
+    "killed-while-made",
+    "invalid-credentials",
+    "cancel-while-running",
+    "stale-worker",
+    "redis-forgot",
+    "sigterm-to-all",
+}
+"""One of each sort. `make drills` plays all."""
+
+
 @pytest.mark.timeout(180)
-def test_all_drills_pass_beside_a_real_site_and_leave_no_trace(
+def test_drills_pass_beside_a_real_site_and_leave_no_trace(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, somebodys_job: uuid.UUID
 ) -> None:
     before = everything(database, queue)
-    done = drills(addresses, "--staging")
+    done = drills(addresses, "--staging", *sorted(PLAYED))
     assert done.returncode == 0, done.stdout + done.stderr
     _, *rows = done.stdout.splitlines()
-    assert [row.split()[0] for row in rows] == [drill.name for drill in DRILLS]
+    assert [row.split()[0] for row in rows] == [drill.name for drill in DRILLS if drill.name in PLAYED]
     assert all(re.search(r"  passed$", row) for row in rows)
     after = everything(database, queue)
     assert {name: after.get(name) for name in {*before, *after} if after.get(name) != before.get(name)} == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import uuid
 
 import pytest
@@ -12,6 +11,7 @@ from sqlalchemy.engine import make_url
 from tasks.database import Database
 from tasks.queue import DeliveryQueue
 from tests.support import house
+from tests.support.nursery import completed
 from tests.support.processes import process
 from webapp.embedded import free_port
 
@@ -26,15 +26,7 @@ COMMANDS = {
 
 
 def run(command: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *COMMANDS[command]],
-        cwd=house.ROOT,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    return completed(COMMANDS[command], variables)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -89,12 +81,6 @@ def test_the_dispatcher_takes_it_too(
 
 @pytest.mark.parametrize("arguments", [["nonsense"], [], ["worker", "--slots", "many"]])
 def test_a_wrong_command_ends_with_two(addresses: dict[str, str], arguments: list[str]) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "tasks", *arguments],
-        cwd=house.ROOT,
-        env=house.environment(addresses),
-        capture_output=True,
-        check=False,
-    )
+    ended = completed(["-m", "tasks", *arguments], house.environment(addresses))
     assert ended.returncode == 2
-    assert ended.stdout == b""
+    assert ended.stdout == ""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import redis
@@ -28,10 +25,11 @@ from tasks.ledger.models import Base
 from tasks.ledger.recording import Intent, NewDocument, Recorded, Terms, record
 from tasks.ledger.states import State
 from tasks.settings import Settings
+from tests.support.nursery import ROOT as ROOT
+from tests.support.nursery import completed
 from webapp.models import Account, Role
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[2]
 QUEUE = "waybill-test"
 CALL = NewCall(step="summarise", lane="local", provider="local", model="local", limit=16, probe_seconds=60)
 NO_LIMITS = Limits()
@@ -63,13 +61,7 @@ def environment(addresses: dict[str, str], **changed: str) -> dict[str, str]:
 
 def migrate(addresses: dict[str, str]) -> None:
     """Bring the database to the newest schema, as a release does."""
-    subprocess.run(
-        [sys.executable, "-m", "flask", "--app", "wsgi", "db", "upgrade"],
-        check=True,
-        cwd=ROOT,
-        env=environment(addresses),
-        capture_output=True,
-    )
+    completed(["-m", "flask", "--app", "wsgi", "db", "upgrade"], environment(addresses), check=True)
 
 
 @contextmanager

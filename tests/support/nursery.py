@@ -19,16 +19,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from functools import cache
+from pathlib import Path
+from typing import IO
 
-from tests.support.house import ROOT
-
-MODULES = ("tasks", "gunicorn")
-"""What can be run: python -m tasks …, python -m gunicorn …"""
+ROOT = Path(__file__).parents[2]
 PRELOADED = (
     "tasks.__main__", "tasks.process", "tasks.provider.openai_api", "tasks.provider.openai_background", "tasks.intake",
     "tasks.workflows", "tasks.preflight", "openai.resources.responses", "openai.resources.chat", "psycopg",
     "rq.serializers", "rq.scheduler", "webapp", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread",
+    "flask.cli", "flask_migrate.cli", "alembic.command", "alembic.autogenerate",
 )  # fmt: skip
 ENVIRONMENT_IS_READ_AT_IMPORT = ("tasks.fault_points",)
 GREETING = 4096
@@ -37,14 +38,13 @@ GREETING = 4096
 class Forked:
     """A process that the nursery forked; the part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, arguments: list[str], variables: dict[str, str], log: int) -> None:
+    def __init__(self, arguments: list[str], variables: dict[str, str], log: int, errors: int | None = None) -> None:
         ours, theirs = socket.socketpair()
         order = json.dumps({"arguments": arguments, "variables": variables}).encode()
         with theirs:
-            _nursery()[0].sendmsg(
-                [len(order).to_bytes(4, "big")],
-                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), log]))],
-            )
+            passed = array.array("i", [theirs.fileno(), log, log if errors is None else errors])
+            size = len(order).to_bytes(4, "big")
+            _nursery()[0].sendmsg([size], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
             ours.sendall(order)
         self._line = ours.makefile("rb", buffering=0)
         self._socket = ours
@@ -78,6 +78,28 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def completed(
+    arguments: list[str], variables: dict[str, str], *, timeout: float = 60, check: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run to its end, as `subprocess.run` does, with what it said on stdout and stderr. Raises as that does."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        process = Forked(arguments, variables, out.fileno(), errors.fileno())
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        ended = subprocess.CompletedProcess(arguments, code, _text_of(out), _text_of(errors))
+    if check:
+        ended.check_returncode()
+    return ended
+
+
+def _text_of(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
+
+
 @cache
 def _nursery() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """This test process's nursery, and the line to it. It ends when this process does."""
@@ -106,19 +128,20 @@ def serve(orders: socket.socket) -> list[str] | None:
             os.read(wake, GREETING)
             _say_who_ended(running)
         if orders in ready:
-            size, passed, _, _ = socket.recv_fds(orders, 4, 2)
+            size, passed, _, _ = socket.recv_fds(orders, 4, 3)
             if not size:
                 return None
-            line, log = socket.socket(fileno=passed[0]), passed[1]
+            line, log, errors = socket.socket(fileno=passed[0]), *passed[1:]
             order = json.loads(_exactly(line, int.from_bytes(size, "big")))
             pid = os.fork()
             if pid == 0:
                 for one in (orders, line, *running.values()):
                     one.close()
                 os.close(wake)
-                _become(order["variables"], log)
+                _become(order["variables"], log, errors)
                 return list(order["arguments"])
             os.close(log)
+            os.close(errors)
             line.sendall(f"{pid}\n".encode())
             running[pid] = line
 
@@ -138,15 +161,16 @@ def _say_who_ended(running: dict[int, socket.socket]) -> None:
                 line.sendall(f"{status}\n".encode())
 
 
-def _become(variables: dict[str, str], log: int) -> None:
+def _become(variables: dict[str, str], log: int, errors: int) -> None:
     """A session, an environment, a log and signals of its own, as a process that was just started has."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
-    os.dup2(log, 2)
+    os.dup2(errors, 2)
     os.close(log)
+    os.close(errors)
     os.environ.clear()
     os.environ.update(variables)
     for name in ENVIRONMENT_IS_READ_AT_IMPORT:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from tasks.ledger.queries import JobView
 from tasks.ledger.states import State
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
+from tests.support.nursery import completed
 from tests.support.processes import Process, asking, worker
 
 SHORT: dict[str, Any] = {
@@ -75,14 +74,8 @@ class Site:
             return [attempt.outcome for attempt in queries.attempts_of(session, job_id)]
 
     def ops(self, decision: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "tasks", "ops", decision],
-            cwd=house.ROOT,
-            env=house.environment(self.addresses, **asking(self.fake)),
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        variables = house.environment(self.addresses, **asking(self.fake))
+        return completed(["-m", "tasks", "ops", decision], variables, check=True).stdout
 
     def cancel(self, job_id: uuid.UUID) -> State | None:
         with self.database.transaction() as session:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import uuid
 
 import pytest
@@ -15,6 +14,7 @@ from tasks.ledger.identity import reference_of
 from tasks.ledger.states import State
 from tasks.settings import Settings
 from tests.support import house
+from tests.support.nursery import completed
 
 
 def fail(database: Database, account_id: uuid.UUID, content: bytes, category: Category) -> uuid.UUID:
@@ -54,14 +54,7 @@ def test_a_name_that_means_no_job_is_said(settings: Settings, database: Database
 
 def test_the_commands_answer_on_stdout_and_refuse_with_one(addresses: dict[str, str], database: Database) -> None:
     def jobs(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tasks", "jobs", *arguments],
-            cwd=house.ROOT,
-            env=house.environment(addresses),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return completed(["-m", "tasks", "jobs", *arguments], house.environment(addresses))
 
     assert (jobs("list").stdout, jobs("list").returncode) == ("none\n", 0)
     missing = jobs("show", "WB-0000-0000")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 
@@ -23,6 +21,7 @@ from tasks.queue import DeliveryQueue
 from tasks.reconciler import Reconciler
 from tasks.settings import Settings
 from tests.support import house
+from tests.support.nursery import completed
 
 BYTES = bytes(range(256)) * 8
 
@@ -102,10 +101,7 @@ def test_every_row_comes_back_equal_and_unfinished_jobs_go_on(
     with other.transaction() as session:
         house.let_the_lease_run_out(session, jobs["held"])
     Reconciler(other.transaction, settings, lambda: None).step()
-    worker = subprocess.run(
-        [sys.executable, "-m", "tasks", "worker", "--burst"],
-        cwd=house.ROOT, env=house.environment(there), check=True, capture_output=True, text=True, timeout=55,
-    )  # fmt: skip
+    worker = completed(["-m", "tasks", "worker", "--burst"], house.environment(there), check=True)
     with other.transaction() as session:
         for job_id in jobs.values():
             assert house.state_of(session, job_id) is State.SUCCEEDED, worker.stderr
