@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
+from jinja2.bccache import Bucket, BytecodeCache
 
 from tasks.database import Database
 from tasks.ledger.models import Base
@@ -22,6 +23,23 @@ from webapp.embedded import services, temporary_directory
 for name in list(os.environ):
     if name.startswith("OPENAI_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
         del os.environ[name]  # no test reaches anything but loopback, whatever the developer's shell says
+
+
+class Compiled(BytecodeCache):
+    """Templates that one app has compiled need not be compiled again by the next."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._known:
+            bucket.bytecode_from_string(self._known[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._known[bucket.key] = bucket.bytecode_to_string()
+
+
+COMPILED = Compiled()
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +100,7 @@ def app(settings: Settings, database: Database, queue: DeliveryQueue) -> Iterato
     from webapp.extensions import db
 
     app = create_app(settings)
+    app.jinja_env.bytecode_cache = COMPILED
     app.config["TESTING"] = True
     app.test_client_class = CheckedClient
     yield app

@@ -1,4 +1,4 @@
-"""A minute of chaos: 40 jobs, 2 workers, and everything around them goes wrong. `make chaos` is the long one."""
+"""A little chaos: 24 jobs, 2 workers, and everything around them goes wrong. `make chaos` is the long one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.ledger.states import CallOutcome
 from tests.chaos.verdict import PROMISES, violations
 from tests.support import house
 
-SHORT = ["--jobs", "40", "--workers", "2", "--trouble", "18"]
+SHORT = ["--jobs", "24", "--workers", "2", "--trouble", "12"]
 
 
 @pytest.mark.crash

@@ -107,9 +107,11 @@ def refuse_a_redis_in_use(address: str) -> None:
 
 
 def empty(session: Session) -> None:
-    """No row in any table."""
-    names = ", ".join(table.name for table in Base.metadata.sorted_tables)
-    session.execute(text(f"TRUNCATE {names}"))
+    """No row in any table. DELETE, since TRUNCATE makes new files for thirty tables, of which most are empty."""
+    session.execute(text("DO $$ BEGIN IF EXISTS (SELECT 1 FROM decisions) THEN TRUNCATE decisions; END IF; END $$"))
+    for table in reversed(Base.metadata.sorted_tables):
+        if table.name != "decisions":  # a trigger keeps each of its rows
+            session.execute(text(f"DELETE FROM {table.name}"))
 
 
 def make_account(session: Session, email: str | None = None, role: Role = Role.USER) -> uuid.UUID:

@@ -21,6 +21,7 @@ from tasks.ledger.checkpoints import SavedStep
 from tasks.ledger.guarded import Claim
 from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
+from tests.conftest import COMPILED
 from tests.support import house
 from tests.support.contract import CheckedClient
 from webapp import create_app, tokens
@@ -170,6 +171,7 @@ def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> It
 
     def make(**changed: Any) -> Flask:
         app = create_app(settings.model_copy(update=changed))
+        app.jinja_env.bytecode_cache = COMPILED
         app.config["TESTING"] = True
         app.test_client_class = CheckedClient
         made.append(app)
