@@ -97,15 +97,15 @@ def test_two_hundred_cancelled_calls_give_their_places_back(
     fake: FakeProvider, settings: Settings, prompt: Prompt
 ) -> None:
     fake.script([{"mode": "hang"}])
-    with running(settings(concurrency=50)) as loop:
-        calls = [loop.submit(prompt, client_request_id=f"call-{i}", budget_seconds=30) for i in range(200)]
+    with running(settings(concurrency=50, call_seconds=50, connect_timeout_seconds=45)) as loop:
+        calls = [loop.submit(prompt, client_request_id=f"call-{i}", budget_seconds=50) for i in range(200)]
         fake.wait_for(lambda: fake.in_flight == 50)
         for call in reversed(calls):  # those that wait for a place go first
             assert call.cancel()
         fake.wait_for_client_gone(50)
         fake.script([{"mode": "ok"}])
-        again = [loop.submit(prompt, client_request_id=f"again-{i}", budget_seconds=5) for i in range(60)]
-        assert all(call.result(timeout=10).text for call in again)
+        again = [loop.submit(prompt, client_request_id=f"again-{i}", budget_seconds=20) for i in range(60)]
+        assert all(call.result(timeout=25).text for call in again)
 
 
 def test_closing_cuts_off_what_is_in_flight(fake: FakeProvider, settings: Settings, prompt: Prompt) -> None:
