@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 import structlog
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
@@ -18,6 +18,8 @@ from tasks.settings import Settings, SettingsWrong
 log = structlog.get_logger()
 T = TypeVar("T")
 UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
+IDLE_SECONDS = 10.0
+"""A transaction in which nothing is asked for so long is ended by the server."""
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
@@ -37,6 +39,24 @@ def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
     }
 
 
+def end_forsaken_transactions(engine: Engine) -> None:
+    """Let the server end each transaction of this engine in which nothing is asked for IDLE_SECONDS.
+
+    A process that is frozen in the middle of one, or whose machine is gone, keeps its locks for as long as the server
+    knows its connection, and everybody waits behind them. Said anew in each transaction: what a session is told does
+    not last behind a pooler.
+    """
+
+    @event.listens_for(engine, "begin")
+    def say_so(connection: Connection) -> None:
+        connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {round(IDLE_SECONDS * 1000)}")
+
+
+def let_it_idle(connection: Connection) -> None:
+    """For a transaction that may wait for long: its rows come from or go to a pipe, whose other end takes its time."""
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+
+
 class Persist(Protocol):
     """Runs work in a transaction and gives what it gives, over a short absence of the database."""
 
@@ -50,6 +70,7 @@ class Database:
 
     def __init__(self, settings: Settings, application_name: str) -> None:
         self.engine = create_engine(settings.sqlalchemy_url, **engine_options(settings, application_name))
+        end_forsaken_transactions(self.engine)
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
 
     @contextmanager

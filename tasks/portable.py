@@ -19,7 +19,7 @@ from sqlalchemy import Connection, MetaData, Table, func, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.database import Database
+from tasks.database import Database, let_it_idle
 from tasks.ledger import queries
 from tasks.ledger.schema import MIGRATIONS
 
@@ -39,6 +39,7 @@ def exported(database: Database) -> Iterator[str]:
     """
     snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with database.engine.connect().execution_options(**snapshot) as connection:
+        let_it_idle(connection)
         schema = queries.schema_version(Session(connection))
         made_at = connection.execute(select(func.now())).scalar_one()
         yield _line({"waybill": FORMAT, "schema": schema, "made_at": made_at.isoformat()})
@@ -55,6 +56,7 @@ def take_in(database: Database, lines: Iterable[str]) -> dict[str, int]:
     numbered = enumerate(lines, 1)
     head = _parsed(*next(numbered, (1, "")))
     with database.engine.begin() as connection:
+        let_it_idle(connection)
         tables = {table.name: table for table in _tables(connection)}
         _refuse_unless_it_fits(connection, head, tables)
         taken: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from tasks import sentry, traces
 from tasks import settings as settings_module
-from tasks.database import engine_options
+from tasks.database import end_forsaken_transactions, engine_options
 from tasks.settings import Settings
 from webapp import (
     accounts,
@@ -120,6 +120,8 @@ def _configure(app: Flask, settings: Settings) -> None:
 def _extend(app: Flask) -> None:
     htmx.init_app(app)
     db.init_app(app)
+    with app.app_context():
+        end_forsaken_transactions(db.engine)
     migrate.init_app(app, directory="webapp/migrations")
     csrf.init_app(app)
     login.init_app(app, add_context_processor=False)  # it would ask the database for every error page
