@@ -59,14 +59,19 @@ def settings(addresses: dict[str, str]) -> Settings:
     return house.settings(addresses)
 
 
+@pytest.fixture(scope="session")
+def connected(addresses: dict[str, str]) -> Iterator[Database]:
+    """One engine a process, for the statements it has compiled. It holds no connection from one test to the next."""
+    yield Database(house.settings(addresses), "waybill-test")
+
+
 @pytest.fixture
-def database(settings: Settings) -> Iterator[Database]:
+def database(connected: Database) -> Iterator[Database]:
     """The database, empty."""
-    database = Database(settings, "waybill-test")
-    with database.transaction() as session:
+    with connected.transaction() as session:
         house.empty(session)
-    yield database
-    database.close()
+    yield connected
+    connected.close()
 
 
 @pytest.fixture
@@ -93,19 +98,30 @@ def site(
     return site_module.opener(addresses, database, account_id)
 
 
-@pytest.fixture
-def app(settings: Settings, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
-    """The web app over the emptied services."""
+@pytest.fixture(scope="session")
+def made_app(addresses: dict[str, str]) -> Flask:
+    """One app a process: to compile its addresses takes longer than most tests."""
     from webapp import create_app
-    from webapp.extensions import db
 
-    app = create_app(settings)
+    app = create_app(house.settings(addresses))
     app.jinja_env.bytecode_cache = COMPILED
     app.config["TESTING"] = True
     app.test_client_class = CheckedClient
-    yield app
-    with app.app_context():
+    return app
+
+
+@pytest.fixture
+def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
+    """The web app over the emptied services. A test that changes it makes one of its own: `make_app`."""
+    from webapp.extensions import db
+
+    config = dict(made_app.config)
+    yield made_app
+    made_app.config.clear()
+    made_app.config.update(config)
+    with made_app.app_context():
         db.engine.dispose()
+    made_app.extensions["waybill"].queue.connection.connection_pool.disconnect()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -80,13 +80,17 @@ def test_no_word_of_the_one_who_asks_is_logged(
     assert not lines or (ended(lines)["status"] == status and re.fullmatch("[0-9a-f]{32}", ended(lines)["request_id"]))
 
 
-def test_a_fault_is_noted_with_the_request(app: Flask, ada: Person, lines: list[dict[str, Any]]) -> None:
+def test_a_fault_is_noted_with_the_request(
+    make_app: Callable[..., Flask], account_id: uuid.UUID, lines: list[dict[str, Any]]
+) -> None:
+    app = make_app()
+
     @app.get("/breaks/<word>")
     def breaks(word: str) -> str:
         raise ValueError(word)
 
     app.config["TESTING"] = False
-    assert ada.get(f"/breaks/{WORD}").status_code == 500
+    assert Person(app, account_id).get(f"/breaks/{WORD}").status_code == 500
     noted = next(line for line in lines if line["event"] == "request.failed")
     assert noted["request_id"] == ended(lines)["request_id"] and noted["error"] == "ValueError"
     assert ended(lines)["status"] == 500 and WORD not in repr(lines)
