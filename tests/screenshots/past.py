@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import uuid
 from datetime import datetime, timedelta
+from unittest.mock import patch
 
 from sqlalchemy import select
 
@@ -21,7 +22,7 @@ from tasks.ledger.replay_choice import Choice
 from tasks.ledger.states import CallOutcome, State
 from tests.screenshots.clock import before
 from tests.screenshots.papers import Paper
-from tests.screenshots.stage import MODEL, OPERATOR, Stage
+from tests.screenshots.stage import MODEL, OPERATOR, WORKER, Stage, drawn_id
 from tests.support import house
 
 PEOPLE = ("ines@harbour.example", "jonas@harbour.example", "tomasz@harbour.example")
@@ -57,7 +58,7 @@ class Past:
     def _hour(self, hour: int) -> None:
         """The jobs of the hour that began so many hours ago: a few, and at night one."""
         for minute in sorted(self._draw.sample(range(2, 58), 1 if hour in NIGHT else self._draw.randint(3, 7))):
-            self._one(before(hours=hour) + timedelta(minutes=minute))
+            self._one(before(hours=hour) + timedelta(minutes=minute, seconds=self._draw.randint(0, 59)))
 
     def _paper(self) -> Paper:
         self._number += 1
@@ -95,7 +96,7 @@ class Past:
         self._stage.clock.set(at)
         with self._stage.database.transaction() as session:
             return transitions.claim(
-                session, job_id, worker="worker-1", lane=lane, lease_seconds=60, reservation_seconds=300
+                session, job_id, worker=WORKER, lane=lane, lease_seconds=60, reservation_seconds=300
             )
 
     def _ask(self, claim: Claim) -> uuid.UUID:
@@ -146,7 +147,7 @@ class Past:
                 session, queue, stage.settings.lane, by=OPERATOR, note="a new key is set", spread_seconds=0
             )
         stage.clock.set(at + timedelta(minutes=2))
-        with stage.database.transaction() as session:
+        with patch("uuid.uuid4", drawn_id), stage.database.transaction() as session:
             replay_id = replays.begin(
                 session,
                 queue,

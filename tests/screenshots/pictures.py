@@ -12,12 +12,12 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.screenshots.clock import NOW
+from tests.screenshots.clock import NOW, before
 from tests.screenshots.stage import MARA, OPERATOR, PASSWORD
 
 Scheme = Literal["light", "dark"]
 WIDTH, PHONE, PHONE_HEIGHT = 1000, 390, 844
-COLOURS = 128
+COLOURS = 256
 LARGEST_BYTES, LARGEST_SUM = 120_000, 1_500_000
 
 
@@ -79,7 +79,7 @@ class Camera:
         try:
             self._sign_in(context, picture.who)
             page = context.new_page()
-            page.clock.install(time=NOW)
+            page.clock.install(time=before(minutes=1))
             page.clock.pause_at(NOW)
             answer = page.goto(picture.address, wait_until="load")
             assert answer is not None and answer.ok, (picture.name, answer)
@@ -112,7 +112,7 @@ def small(png: bytes) -> bytes:
     """The same picture with a palette: pages have few colours, and a repository keeps every file for ever."""
     out = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:
-        few = image.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        few = image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE)
         few.save(out, "PNG", optimize=True)
     return out.getvalue()
 

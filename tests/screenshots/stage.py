@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from tasks.database import Database
 from tasks.dispatcher import Dispatcher
 from tasks.ledger import queries
-from tasks.ledger.models import Worker
+from tasks.ledger.models import Job, Worker
 from tasks.ledger.recording import Intent, NewDocument, record
 from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue, connect
 from tasks.settings import Settings
-from tests.screenshots.clock import NOW, StandingClock
+from tests.screenshots.clock import NOW, StandingClock, before
 from tests.screenshots.papers import Paper
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
@@ -33,7 +33,7 @@ from webapp.models import Account
 from webapp.tokens import make_token
 
 MARA, OPERATOR, PASSWORD = "mara@harbour.example", "operator@harbour.example", "a good long password"
-MODEL = "gpt-5-mini"
+MODEL, WORKER = "gpt-5-mini", "worker-1"
 _DRAWN = random.Random("waybill")
 
 
@@ -82,23 +82,26 @@ class Stage:
         with patch("uuid.uuid4", drawn_id), self.database.transaction() as session:
             return record(session, intent, document, self.settings.terms).job_id
 
-    def begin(self, owner: uuid.UUID, paper: Paper, at: datetime, *steps: dict[str, Any]) -> uuid.UUID:
-        """Hand in, with this script for the AI service, and let the worker know."""
-        self.fake.script(steps or [{"mode": "gate", "name": "held"}])
+    def begin(self, owner: uuid.UUID, paper: Paper, at: datetime, step: dict[str, Any], *, words: str) -> uuid.UUID:
+        """Hand in, with this step as the AI service's script for requests with these words, and let the worker know."""
+        self.fake.script([step], marker=words)
         job_id = self.hand_in(owner, paper, at)
         self._dispatcher.dispatch_now(job_id)
         return job_id
 
-    def work_off(self, owner: uuid.UUID, paper: Paper, at: datetime, *, seconds: float = 21) -> uuid.UUID:
+    def work_off(self, owner: uuid.UUID, paper: Paper, at: datetime, *, words: str, seconds: float = 21) -> uuid.UUID:
         """Hand in, and have the AI service answer so many seconds later."""
-        before = len(self.fake.requests)
-        gate = f"answer to {paper.title}"
-        job_id = self.begin(owner, paper, at, {"mode": "gate", "name": gate, "text": paper.answer, "model": MODEL})
-        self.fake.wait_for_requests(before + 1, timeout=60)
+        answer = {"mode": "gate", "name": words, "text": paper.answer, "model": MODEL}
+        job_id = self.begin(owner, paper, at, answer, words=words)
+        self.wait_for_requests(words)
         self.clock.set(at + timedelta(seconds=seconds))
-        self.fake.release(gate)
+        self.fake.release(words)
         self.wait_for(job_id, State.SUCCEEDED)
         return job_id
+
+    def wait_for_requests(self, words: str, count: int = 1) -> None:
+        """Wait until the AI service has so many requests with these words."""
+        self.fake.wait_for(lambda: sum(words.encode() in seen.body for seen in self.fake.requests) >= count, timeout=60)
 
     def wait_for(self, job_id: uuid.UUID, state: State) -> None:
         """Wait until the job is in this state."""
@@ -124,6 +127,7 @@ class Stage:
     def working(self) -> Iterator[None]:
         """A worker that lives while the block runs."""
         with worker(self._variables, slots=8) as self.worker:
+            house.wait_until(self._seen_now, within=60, what=self._log)
             yield
         self.worker = None
 
@@ -133,10 +137,13 @@ class Stage:
         self.clock.set(NOW)
         house.wait_until(self._seen_now, within=60, what=self._log)
         self.worker.signal(signal.SIGSTOP)
+        with self.database.transaction() as session:  # its name begins with that of the machine that takes the pictures
+            session.execute(update(Worker).values(name=WORKER))
+            session.execute(update(Job).where(Job.claimed_by.is_not(None)).values(claimed_by=WORKER))
 
     def _seen_now(self) -> bool:
         with self.database.transaction() as session:
-            return session.execute(select(func.max(Worker.seen_at))).scalar_one() == NOW
+            return bool(session.execute(select(func.max(Worker.seen_at) == func.now())).scalar_one())
 
 
 def variables(addresses: dict[str, str], fake: FakeProvider) -> dict[str, str]:
@@ -164,6 +171,7 @@ def stage() -> Iterator[Stage]:
             addresses, queue_name=told["QUEUE_NAME"], ai_provider="openai", openai_api_key="-", ai_model=MODEL
         )
         environment = house.environment(told, HOST="127.0.0.1", PORT=str(port))
+        clock.set(before(days=40))
         for email, role in ((MARA, []), (OPERATOR, ["--operator"])):
             create = ["-m", "flask", "--app", "wsgi", "accounts", "create", email, *role]
             completed(create, {**environment, "ACCOUNT_PASSWORD": PASSWORD}, check=True)
