@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import argparse
 import logging
-import shutil
 import sys
 from pathlib import Path
 
 import structlog
 from playwright.sync_api import sync_playwright
 
-from tests.browser.conftest import FLAGS
 from tests.screenshots import story
 from tests.screenshots.clock import before
 from tests.screenshots.past import Past
 from tests.screenshots.pictures import Camera, keep, pictures
 from tests.screenshots.stage import stage
+from tests.support import chromium
 from tests.support.house import ROOT
 
 
@@ -28,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description="Takes the pictures of the pages.")
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "img", metavar="DIRECTORY")
     directory: Path = parser.parse_args(arguments).to
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = chromium.program()
     if program is None:
         print("There is no Chromium on this machine, so no pictures were taken. On Debian: apt-get install chromium")
         return 2
@@ -40,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         site.clock.set(before(days=3, hours=5))
         with site.working(), sync_playwright() as playwright:
             jobs = story.play(site)
-            browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+            browser = playwright.chromium.launch(executable_path=program, args=chromium.FLAGS)
             camera = Camera(browser, site.address)
             taken = {picture.name: camera.take(picture) for picture in pictures(jobs, replay_id)}
             browser.close()
