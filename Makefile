@@ -5,10 +5,10 @@ VENV := .venv
 TEST_PROCESSES ?= 6
 BIN := $(VENV)/bin
 
-.PHONY: help demo test drills chaos lint settings lock clean
+.PHONY: help demo test drills chaos screenshots lint settings lock clean
 
 help: ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 $(VENV)/installed: requirements.txt tests/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -38,6 +38,9 @@ drills: $(VENV)/installed ## staged failures, on services of their own: docs/sta
 
 chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at random; SEED=… repeats a run
 	$(BIN)/python -m tests.chaos.run
+
+screenshots: $(VENV)/installed ## take the pictures in docs/img anew; needs Chromium: docs/pictures.md
+	$(BIN)/python -m tests.screenshots
 
 settings: $(VENV)/installed ## write docs/settings.md anew from tasks/settings.py
 	$(BIN)/python -m tasks settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md

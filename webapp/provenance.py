@@ -21,8 +21,10 @@ def kind_label(kind: str) -> str:
 
 def provenance_of(job: JobView, facts: Mapping[str, Any]) -> list[str]:
     """The small print below a result, a sentence or two a line; `facts` are the result's."""
+    label = str(facts.get("label") or BY_AI)  # names the model that was asked; another one may have answered
     model = facts.get("model") if facts.get("provider") != "local" else None
-    made = f"{facts.get('label') or BY_AI}{f' · {model}' if model else ''}. {OF_THE_DOCUMENT}"
+    answered = f" · {model}" if model and not label.endswith(f" {model}") else ""
+    made = f"{label}{answered}. {OF_THE_DOCUMENT}"
     parts = facts.get("parts")
     wish = f"{description_of(job)[:1].upper()}{description_of(job)[1:]}, version {job.workflow_version}"
     joined = f", joined from {parts} parts" if isinstance(parts, int) and parts > 1 else ""

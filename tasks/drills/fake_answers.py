@@ -112,7 +112,8 @@ def reply_for(step: dict[str, Any], path: str, request: bytes, authorization: st
     text = step.get("text", DEFAULT_TEXT)
     mode = step["mode"]
     if mode in ("ok", "raw", "gate", "drip", "drip_headers"):
-        return _json(chat(text) if is_chat else response(text))
+        answer = chat(text) if is_chat else response(text)
+        return _json({**answer, "model": step.get("model", answer["model"])})
     if mode == "echo":
         text = _last_characters_asked(request, step.get("characters", 300))
         return _json(chat(text) if is_chat else response(text))
@@ -129,8 +130,8 @@ def reply_for(step: dict[str, Any], path: str, request: bytes, authorization: st
         return Reply(step.get("code", 307), b"", headers={"Location": step["to"]})
     if mode in _BYTES:
         return _BYTES[mode]
-    answer = _answers(mode, step, text, is_chat)
-    return None if answer is None else _json(answer)
+    other = _answers(mode, step, text, is_chat)
+    return None if other is None else _json(other)
 
 
 _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {

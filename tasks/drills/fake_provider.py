@@ -8,7 +8,7 @@ As a process: python -m tasks.drills.fake_provider --port 8099      prints its b
 Each model request takes the next step of its script; the last step repeats. A script with a marker serves the requests
 whose body contains that marker, so that concurrent jobs can each have their own. A step is {"mode": …, …}:
 
-  ok raw {"text", "delay"}    echo {"characters"}: the end of what was asked    gate {"name", "text"}: ok when released
+  ok raw {"text", "delay", "model"}  echo {"characters"}: the end of what was asked   gate {"name", …}: ok when released
   hang: never answers, until the client goes     drop {"seconds"}: reads, then closes     rst {"seconds"}: reads, resets
   drip {"every", "count"}: white space a byte at a time, then ok (without a count: for ever)     drip_headers: likewise
   cut_headers  cut_body  garbage: an answer that ends early, or is no HTTP     flood: white space without end

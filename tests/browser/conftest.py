@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,32 +12,24 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tasks.database import Database
 from tasks.queue import DeliveryQueue
+from tests.support import chromium as installed
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import answers, asking, process, worker
 from webapp.embedded import free_port
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PASSWORD = "a good long password"
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = installed.program()
     if program is None:
         if os.environ.get("WAYBILL_REQUIRE_BROWSER"):
             pytest.fail("There is no Chromium, and this run requires one.")
         pytest.skip("There is no Chromium on this machine; the browser tests were not run.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=installed.FLAGS)
         yield browser
         browser.close()
 

@@ -11,6 +11,8 @@ import pytest
 from docx import Document
 from docx.document import Document as WordDocument
 
+from tasks.ledger import transitions
+from tests.support import house
 from tests.web.conftest import Bench, Person
 from webapp.as_text import as_text
 from webapp.as_word import as_word
@@ -109,3 +111,21 @@ def test_the_page_says_what_made_the_result(ada: Person, bench: Bench) -> None:
     assert "Extract made on this server, without an AI service. Addresses in it come from the document." in page
     assert re.search(r"Summary, medium, prose, version 1, saved [-0-9]+ [:0-9]+ UTC", page)
     assert re.search(r"Reference WB-\w{4}-\w{4}\.", page)
+
+
+@pytest.mark.parametrize(
+    ("answered", "said"),
+    [
+        ("one-mini", "AI model one-mini. Addr"),
+        ("one-mini-2", "one-mini · one-mini-2. Addr"),
+        ("one", "one-mini · one. A"),
+    ],
+)
+def test_the_model_is_named_twice_only_where_another_one_answered(
+    ada: Person, bench: Bench, answered: str, said: str
+) -> None:
+    job_id = bench.job()
+    facts = {"label": "Made by the AI model one-mini", "provider": "openai", "model": answered}
+    with bench.database.transaction() as session:
+        transitions.succeed(session, house.claim(session, job_id), text="The pier is closed.", facts=facts)
+    assert said in ada.get(f"/jobs/{job_id}").text
