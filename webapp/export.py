@@ -189,6 +189,7 @@ def _account(account: Account) -> dict[str, Any]:
         ],
         "upload_links": [
             {
+                "name": link.row.name,
                 "state": str(link.state),
                 "workflow": link.row.workflow,
                 "options": link.row.options,
