@@ -33,6 +33,7 @@ from webapp import (
     notices,
     operators,
     ops,
+    ops_accounts,
     ops_decisions,
     ops_invitations,
     ops_replays,
@@ -87,6 +88,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     )
     for_operators = (
         ops.ops,
+        ops_accounts.ops_accounts,
         ops_decisions.ops_decisions,
         ops_replays.ops_replays,
         ops_invitations.ops_invitations,
