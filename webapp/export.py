@@ -183,7 +183,13 @@ def _account(account: Account) -> dict[str, Any]:
         ],
         "notices": None
         if wish is None
-        else {"email": wish.email, "email_on": wish.email_on, "webhook_url": wish.webhook_url},
+        else {
+            "email": wish.email,
+            "email_on": wish.email_on,
+            "webhook_url": wish.webhook_url,
+            "webhook_gone_url": wish.webhook_gone_url,
+            "webhook_gone_at": wish.webhook_gone_at,
+        },
         "sign_in_services": [
             {"service": one.issuer, "known_there_as": one.subject, "since": one.created_at} for one in linked
         ],
