@@ -18,8 +18,8 @@ from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
 from tasks.ledger import queries, wishes
-from tasks.ledger.guarded import seconds
 from tasks.ledger.identity import reference_of
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Attempt, JobEvent, ProviderCall
 from tasks.ledger.queries import JobView
 from webapp import tokens, upload_links, wording

@@ -17,7 +17,7 @@ from flask import render_template, url_for
 from sqlalchemy import Select, case, delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from webapp import signing
 from webapp.cursors import Cursor
 from webapp.models import UploadLink, UploadLinkUse

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, insert, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.limit_models import AcceptedJob, AccountLimits, TokensOfMonth
 from tasks.ledger.models import Instant, Job
 

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, case, delete, exists, func, literal, selec
 from sqlalchemy.dialects.postgresql import JSONB, array, insert
 from sqlalchemy.orm import Session, aliased
 
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job
 from tasks.ledger.notice_models import Channel, Notice, NoticeWish
 from tasks.ledger.states import TERMINAL, State
@@ -64,7 +65,7 @@ def owe_notice(
     `queue` names the site whose workers send it. `facts` must hold nothing secret, nor text of a document: a link that
     opens something is signed when the message is made. `useful_for_seconds` None: until the sender gives up.
     """
-    expires_at = None if useful_for_seconds is None else func.now() + _seconds(useful_for_seconds)
+    expires_at = None if useful_for_seconds is None else func.now() + seconds(useful_for_seconds)
     statement = insert(Notice).values(
         id=uuid.uuid4(),
         key=key,
@@ -167,7 +168,7 @@ def take_due(
     rows = session.execute(
         update(Notice)
         .where(Notice.id.in_(taken.scalar_subquery()))
-        .values(tries=Notice.tries + 1, due_at=func.now() + func.make_interval(0, 0, 0, 0, 0, 0, pause))
+        .values(tries=Notice.tries + 1, due_at=func.now() + seconds(pause))
         .returning(Notice)
         .execution_options(synchronize_session=False, populate_existing=True)
     ).scalars()
@@ -233,7 +234,7 @@ def _stay_away(session: Session, notice_id: uuid.UUID, for_seconds: float) -> No
                 )
             )
         )
-        .values(due_at=func.greatest(Notice.due_at, func.now() + _seconds(for_seconds)))
+        .values(due_at=func.greatest(Notice.due_at, func.now() + seconds(for_seconds)))
         .execution_options(synchronize_session=False)
     )
 
@@ -263,7 +264,7 @@ def give_up_useless(session: Session, *, queue: str, older_than_seconds: float) 
             .where(
                 Notice.queue == queue,
                 *_unsettled(),
-                (Notice.expires_at <= func.now()) | (Notice.created_at <= func.now() - _seconds(older_than_seconds)),
+                (Notice.expires_at <= func.now()) | (Notice.created_at <= func.now() - seconds(older_than_seconds)),
             )
             .values(gave_up_at=func.now(), error_code=func.coalesce(Notice.error_code, "expired"), facts={})
             .returning(Notice.id)
@@ -280,7 +281,7 @@ def forget_settled(session: Session, *, queue: str, older_than_seconds: float) -
             .where(
                 Notice.queue == queue,
                 (Notice.sent_at.is_not(None)) | (Notice.gave_up_at.is_not(None)),
-                Notice.created_at <= func.now() - _seconds(older_than_seconds),
+                Notice.created_at <= func.now() - seconds(older_than_seconds),
             )
             .returning(Notice.id)
         ).all()
@@ -304,7 +305,3 @@ def latest_of(session: Session, account_id: uuid.UUID, channel: Channel, *, limi
 
 def _unsettled() -> list[ColumnElement[bool]]:
     return [Notice.sent_at.is_(None), Notice.gave_up_at.is_(None)]
-
-
-def _seconds(value: float) -> ColumnElement[Any]:
-    return func.make_interval(0, 0, 0, 0, 0, 0, value)
