@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import func, select, text
 
 from tasks.database import Database
+from tests.support.pages import words
 from tests.web.conftest import Browser, Person, Program, rows
 from webapp import upload_links
 from webapp.models import UploadLink
@@ -27,10 +28,6 @@ WISH: dict[str, Any] = {
     "return_url": f"{SITE}/thanks",
     "show_result": "yes",
 }
-
-
-def words(page: str) -> str:
-    return html.unescape(" ".join(re.sub("<[^>]+>", " ", page).split()))
 
 
 def test_a_link_is_made_shown_once_and_listed_and_its_form_takes_documents(

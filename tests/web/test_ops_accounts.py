@@ -16,15 +16,12 @@ from tasks.ledger import decisions, limits
 from tasks.ledger.decision_models import Decided, Decision
 from tasks.ledger.limits import Limit, Limits
 from tests.support import house
+from tests.support.pages import words
 from tests.web.conftest import Bench, Person, rows
 from webapp import ops_accounts
 from webapp.extensions import db
 
 LIST = "/ops/accounts"
-
-
-def words(page: str) -> str:
-    return html.unescape(" ".join(re.sub("<[^>]+>", " ", page).split()))
 
 
 def addresses_in(page: str) -> list[str]:
