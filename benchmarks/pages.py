@@ -133,6 +133,9 @@ def asked(known: history.Known, person: FlaskClient, olga: FlaskClient) -> Itera
     yield "ops replays", olga, "/ops/replays"
     yield "ops dry run of a cause", olga, "/ops/replays/new?category=auth"
     yield "ops decisions", olga, "/ops/decisions"
+    yield "ops accounts", olga, "/ops/accounts"
+    yield "ops accounts, searched, deep", olga, "/ops/accounts?q=person-&after=person-150@example.org"
+    yield "ops account", olga, f"/ops/accounts/{known.account_id}"
     yield "ops search by id (redirect)", olga, f"/ops/jobs?q={known.saved_job}"
     for query in (
         "",

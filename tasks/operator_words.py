@@ -38,6 +38,7 @@ DECIDED: Mapping[Decided, str] = {
     Decided.OPEN_LANE: "opened the lane",
     Decided.REPLAY: "replayed failed work",
     Decided.STOP_REPLAY: "stopped a replay",
+    Decided.SET_LIMITS: "changed the limits of an account",
 }
 
 HELD_UP: Mapping[str, str] = {

@@ -28,10 +28,12 @@ from webapp import (
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
     metrics,
     models,
+    my_upload_links,
     notice_words,
     notices,
     operators,
     ops,
+    ops_accounts,
     ops_decisions,
     ops_invitations,
     ops_replays,
@@ -75,9 +77,18 @@ def create_app(settings: Settings | None = None) -> Flask:
     security.init_app(app)
     assets.init_app(app)
     _furnish_templates(app)
-    pages = (jobs.jobs, documents.documents, accounts.accounts, notices.notices, embed.embed, api_docs.api_docs)
+    pages = (
+        jobs.jobs,
+        documents.documents,
+        accounts.accounts,
+        notices.notices,
+        my_upload_links.my_upload_links,
+        embed.embed,
+        api_docs.api_docs,
+    )
     for_operators = (
         ops.ops,
+        ops_accounts.ops_accounts,
         ops_decisions.ops_decisions,
         ops_replays.ops_replays,
         ops_invitations.ops_invitations,

@@ -18,8 +18,8 @@ from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
 from tasks.ledger import queries, wishes
-from tasks.ledger.guarded import seconds
 from tasks.ledger.identity import reference_of
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Attempt, JobEvent, ProviderCall
 from tasks.ledger.queries import JobView
 from webapp import tokens, upload_links, wording
@@ -183,12 +183,19 @@ def _account(account: Account) -> dict[str, Any]:
         ],
         "notices": None
         if wish is None
-        else {"email": wish.email, "email_on": wish.email_on, "webhook_url": wish.webhook_url},
+        else {
+            "email": wish.email,
+            "email_on": wish.email_on,
+            "webhook_url": wish.webhook_url,
+            "webhook_gone_url": wish.webhook_gone_url,
+            "webhook_gone_at": wish.webhook_gone_at,
+        },
         "sign_in_services": [
             {"service": one.issuer, "known_there_as": one.subject, "since": one.created_at} for one in linked
         ],
         "upload_links": [
             {
+                "name": link.row.name,
                 "state": str(link.state),
                 "workflow": link.row.workflow,
                 "options": link.row.options,

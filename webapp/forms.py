@@ -72,3 +72,8 @@ def read_sign_in(form: Mapping[str, str]) -> Credentials:
 def read_token_name(form: Mapping[str, str]) -> str:
     """The name of a new API token; empty if nothing usable was typed."""
     return cut(one_line(form.get("name", "")), LONGEST_TOKEN_NAME)
+
+
+def number_in(typed: str, most: int) -> int | None:
+    """The number that was typed; None if it is none from 1 to `most`."""
+    return int(typed) if typed.isascii() and typed.isdecimal() and 1 <= int(typed) <= most else None

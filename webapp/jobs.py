@@ -15,7 +15,6 @@ from tasks.ledger import gates, transitions
 from tasks.ledger.pulse import pulse_of
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
-from tasks.workflows import Options, Workflow
 from webapp import deadlines, my_documents, status_page, wording
 from webapp.door import NotAccepted, chosen_files, take_form
 from webapp.errors import drain, form_too_old, not_found
@@ -28,7 +27,7 @@ from webapp.status_page import StatusPage
 from webapp.submitting import (
     is_still_offered,
     offered,
-    options_of,
+    options_in_form,
     submit,
     submit_again,
     try_again,
@@ -115,7 +114,7 @@ def create() -> ResponseReturnValue:
     key = usable_key(request.form.get("idempotency_key"))
     try:
         workflow = workflow_of(request.form.get("workflow", "summary"))
-        options = _options_of(workflow)
+        options = options_in_form(workflow, request.form)
         chosen = chosen_files(request.form, request.files, most=MOST_AT_ONCE)
         if len(chosen) > 1:
             return _several(hand_in_each(viewer().id, chosen, workflow, options, key))
@@ -166,18 +165,6 @@ def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
     drain()
     said = wording.request_too_large(parts().settings.max_upload_bytes)
     return ({"error": said} if _by_script() else home_page({"file": said})), 413
-
-
-def _options_of(workflow: Workflow) -> Options:
-    """The options of the form that are this workflow's. Those of the others are there too, and do not count.
-
-    A field is named for its workflow and its option, since two workflows may have an option of the same name.
-    """
-    fields = {option.name: f"{workflow.name}-{option.name}" for option in workflow.choices}
-    try:
-        return options_of(workflow, {name: request.form[at] for name, at in fields.items() if at in request.form})
-    except NotAccepted as refused:
-        raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
 
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:

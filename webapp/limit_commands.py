@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasks.ledger import limits
+from tasks.ledger import decisions, limits
 from tasks.ledger.limits import Limit, Limits
+from tasks.operator_words import command_line_user
 from webapp.cli import account_of, accounts_cli, no_database
-from webapp.limits import NAMES
+from webapp.limits import MOST, NAMES, limit_in
 from webapp.parts import parts
 from webapp.transactions import transaction
 
 AS_SITE = "site"
-MOST = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, Limit.TOKENS_PER_MONTH: 2**63 - 1}
 HELP = "A number; 0 for no limit; `site` for what the site allows everybody."
 
 
@@ -25,15 +23,16 @@ class NumberOrSite(click.ParamType[int | str]):
     name = "number"
 
     def __init__(self, limit: Limit) -> None:
-        self.most = MOST[limit]
+        self.limit = limit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         text = str(value)
         if text == AS_SITE:
             return AS_SITE
-        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= self.most:
-            return int(text)
-        self.fail(f"{text!r} is neither a whole number up to {self.most} nor `{AS_SITE}`.", param, ctx)
+        number = limit_in(text, self.limit)
+        if number is not None:
+            return number
+        self.fail(f"{text!r} is neither a whole number up to {MOST[self.limit]} nor `{AS_SITE}`.", param, ctx)
 
 
 @accounts_cli.command("limits")
@@ -41,17 +40,22 @@ class NumberOrSite(click.ParamType[int | str]):
 @click.option("--jobs-per-day", type=NumberOrSite(Limit.JOBS_PER_DAY), help=HELP)
 @click.option("--jobs-at-once", type=NumberOrSite(Limit.JOBS_AT_ONCE), help=HELP)
 @click.option("--tokens-per-month", type=NumberOrSite(Limit.TOKENS_PER_MONTH), help=HELP)
-def show_or_set(email: str, **given: int | str | None) -> None:
+@click.option("--note", help="Why, kept with the decision.")
+def show_or_set(email: str, note: str | None, **given: int | str | None) -> None:
     """Show the limits of an account, and how far they are used up. With options, change them first."""
-    changed = {name: None if value == AS_SITE else value for name, value in given.items() if value is not None}
-    site = parts().settings.limits
+    wanted = {
+        Limit(name): value if isinstance(value, int) else None for name, value in given.items() if value is not None
+    }
+    settings = parts().settings
     try:
         with transaction() as session:
             account = account_of(session, email)
-            own = replace(limits.own_limits(session, account.id), **changed)  # type: ignore[arg-type]
-            if changed:
-                limits.set_limits(session, account.id, own)
-            standing = limits.standing(session, account.id, site)
+            if wanted:
+                decisions.set_limits(
+                    session, settings.queue_name, account.id, wanted, by=command_line_user(), note=note
+                )
+            own = limits.own_limits(session, account.id)
+            standing = limits.standing(session, account.id, settings.limits)
     except SQLAlchemyError as error:
         raise no_database(error) from None
     for limit, used in standing.items():

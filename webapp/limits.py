@@ -24,6 +24,8 @@ NAMES = {
     Limit.JOBS_AT_ONCE: "Documents in the works",
     Limit.TOKENS_PER_MONTH: "Tokens used this month",
 }
+MOST = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, Limit.TOKENS_PER_MONTH: 2**63 - 1}
+"""The highest limit that can be kept."""
 OWNER_AT_LIMIT = "Whoever gave you this form has reached a limit of this site. Documents are taken again"
 
 
@@ -89,6 +91,12 @@ def said_of(allowance: Allowance, until: datetime) -> Said:
         return Said(said, until, allowance.now, " at the latest.")
     thing = "document " if allowance.limit is Limit.TOKENS_PER_MONTH else ""
     return Said(f"{used} The next {thing}is possible at", until, allowance.now, ".")
+
+
+def limit_in(typed: str, limit: Limit) -> int | None:
+    """A limit as an operator types it, 0 for none; None if it is not one."""
+    well = typed.isascii() and typed.isdigit() and len(typed) < 20 and int(typed) <= MOST[limit]
+    return int(typed) if well else None
 
 
 @contextmanager

@@ -34,7 +34,11 @@ class Account(Base):
     """
 
     __tablename__ = "accounts"
-    __table_args__ = (CheckConstraint(one_of("role", Role), name="role_is_known"),)
+    __table_args__ = (
+        CheckConstraint(one_of("role", Role), name="role_is_known"),
+        # Letter by letter, whatever the language of the database, so that it finds how an address begins.
+        Index("accounts_by_address", "email", postgresql_ops={"email": "text_pattern_ops"}),
+    )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     email: Mapped[str] = mapped_column(unique=True)
@@ -111,7 +115,8 @@ class ApiToken(Base):
 class UploadLink(Base):
     """A way in for people without an account: whoever has the link may hand in `max_uses` documents for its owner.
 
-    What is wanted of the documents is fixed here. `frame_origins` are the sites whose pages may show the form;
+    `name` is its owner's word for it, None where they gave none; nobody else is shown it. What is wanted of the
+    documents is fixed here. `frame_origins` are the sites whose pages may show the form;
     `show_result` False keeps what was made from whoever handed the document in.
     """
 
@@ -123,6 +128,7 @@ class UploadLink(Base):
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     account_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    name: Mapped[str | None]
     workflow: Mapped[str]
     options: Mapped[dict[str, Any]]
     max_uses: Mapped[int]

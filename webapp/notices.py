@@ -56,6 +56,7 @@ def page(*, error: str | None = None, typed: str | None = None, secret: str | No
         confirmed=wish is not None and wish.email == viewer().email,
         email_on=wish is not None and wish.email_on and wish.email == viewer().email,
         url=url,
+        gone=wish if wish and wish.webhook_gone_url and not url else None,
         typed=url if typed is None else typed,
         error=error,
         secret=secret,

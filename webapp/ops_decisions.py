@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger import decisions, gates, lanes, replay_progress
 from tasks.ledger.transitions import LANE_SPREAD_SECONDS
 from tasks.operator_words import DECIDED, LONGEST_NOTE
+from webapp import forms
 from webapp.parts import parts
 from webapp.sessions import viewer
 from webapp.titles import cut, one_line
@@ -100,7 +101,7 @@ def drain() -> ResponseReturnValue:
 def resume() -> ResponseReturnValue:
     """Let work go on, with so many jobs at once as the form says."""
     typed = request.form.get("at_once", "").strip()
-    at_once = number_in(typed, MOST_AT_ONCE)
+    at_once = forms.number_in(typed, MOST_AT_ONCE)
     if typed and at_once is None:
         return work_page({"at_once": AT_ONCE_WRONG}), 422
     with transaction() as database:
@@ -140,11 +141,6 @@ def all_decisions() -> ResponseReturnValue:
 def note_of(form: Mapping[str, str]) -> str:
     """What an operator wrote about a decision, in one line; empty if nothing."""
     return cut(one_line(form.get("note", "")), LONGEST_NOTE)
-
-
-def number_in(typed: str, most: int) -> int | None:
-    """The number that was typed; None if it is none from 1 to `most`."""
-    return int(typed) if typed.isascii() and typed.isdecimal() and 1 <= int(typed) <= most else None
 
 
 def _back_to_work() -> ResponseReturnValue:

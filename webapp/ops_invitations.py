@@ -8,7 +8,6 @@ from flask import Blueprint, abort, flash, get_flashed_messages, redirect, rende
 from flask.typing import ResponseReturnValue
 
 from webapp import account_words, forms, invitations
-from webapp.ops_decisions import number_in
 from webapp.parts import parts, site_address
 from webapp.sessions import viewer
 from webapp.transactions import transaction
@@ -29,7 +28,7 @@ def invite() -> ResponseReturnValue:
         abort(404)
     typed = request.form.get("email", "").strip()
     email = forms.normal_email(typed) if typed else None
-    days = number_in(request.form.get("days", "").strip(), invitations.MOST_DAYS)
+    days = forms.number_in(request.form.get("days", "").strip(), invitations.MOST_DAYS)
     errors = {}
     if typed and email is None:
         errors["email"] = account_words.NO_ADDRESS

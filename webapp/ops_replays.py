@@ -18,8 +18,8 @@ from tasks.ledger.identity import reference_of
 from tasks.ledger.replay_choice import Choice
 from tasks.operator_words import CAUSES, ENDED_BECAUSE, HELD_UP, LEFT_ALONE, LONGEST_NOTE
 from tasks.replay_commands import PER_MINUTE
-from webapp import wording
-from webapp.ops_decisions import note_of, number_in
+from webapp import forms, wording
+from webapp.ops_decisions import note_of
 from webapp.parts import parts
 from webapp.sessions import viewer
 from webapp.transactions import transaction
@@ -82,7 +82,7 @@ def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
 def replay_begin() -> ResponseReturnValue:
     """Put them back: the first one at once, the others in turn."""
     settings, choice, note = parts().settings, choice_of(request.form), note_of(request.form)
-    cause, rate = request.form.get("cause", ""), number_in(request.form.get("per_minute", ""), 10**9)
+    cause, rate = request.form.get("cause", ""), forms.number_in(request.form.get("per_minute", ""), 10**9)
     errors = {
         **({} if cause in set(Cause) else {"cause": CAUSE_MISSING}),
         **({} if note else {"note": NOTE_MISSING}),

@@ -58,6 +58,19 @@ def options_of(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any
         raise NotAccepted("options_wrong", sentence, field=wrong.option or "options") from None
 
 
+def options_in_form(workflow: Workflow, form: Mapping[str, str]) -> dict[str, Any]:
+    """The options of a form that are this workflow's. Those of the others are there too, and do not count.
+
+    A field is named for its workflow and its option, since two workflows may have an option of the same name.
+    Raises NotAccepted, whose field is the form's.
+    """
+    fields = {option.name: f"{workflow.name}-{option.name}" for option in workflow.choices}
+    try:
+        return options_of(workflow, {name: form[at] for name, at in fields.items() if at in form})
+    except NotAccepted as refused:
+        raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
+
+
 def usable_key(text: str | None) -> str | None:
     """A client's key as it may be stored; None if there is none, or if it is no short printable word."""
     return text if text and len(text) <= LONGEST_KEY and text.isascii() and text.isprintable() else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from webapp.models import ApiToken
 
 MOST_TOKENS = 20

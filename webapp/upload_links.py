@@ -6,25 +6,28 @@ than was said. The database's clock and counter decide.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from flask import render_template, url_for
 from sqlalchemy import Select, case, delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from webapp import signing
 from webapp.cursors import Cursor
 from webapp.models import UploadLink, UploadLinkUse
+from webapp.parts import site_address
 
 MOST_LINKS = 1000
 """Open links of one account."""
 EXPIRES_IN, SHORTEST, LONGEST = 3600, 60, 365 * 24 * 3600
 """Seconds: what a link lives if nothing is said, at least, and at most."""
-MOST_USES, MOST_ORIGINS, LONGEST_ADDRESS = 10_000, 10, 2000
+MOST_USES, MOST_ORIGINS, LONGEST_ADDRESS, LONGEST_NAME = 10_000, 10, 2000, 60
 # Only such text ever becomes part of a header, so that nothing can be smuggled into it. http is for one's own machine.
 ORIGIN = r"^(https://[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?$"
 ADDRESS = ORIGIN.removesuffix("$") + r"([/?#][!#$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?$"
@@ -49,8 +52,12 @@ class TooManyLinks(Exception):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a link allows, and what is made of the documents. `return_url` None: there is no way back to show."""
+    """What a link allows, and what is made of the documents. `return_url` None: there is no way back to show.
 
+    `name` is for its owner alone; None: it has none.
+    """
+
+    name: str | None
     workflow: str
     options: Mapping[str, Any]
     expires_in_seconds: int
@@ -71,6 +78,26 @@ class Link:
     def token(self) -> str:
         """What stands for it in its address."""
         return signing.sign(signing.LINK, self.row.id)
+
+    @property
+    def address(self) -> str:
+        """Where the form is. Whoever has this may use it."""
+        return site_address() + url_for("embed.form", token=self.token)
+
+    @property
+    def html(self) -> str:
+        """What shows the form on a page of another site: at most two lines, to be copied as they are."""
+        return render_template("embed/snippet.html", upload_url=self.address, framed=bool(self.row.frame_origins))
+
+
+def is_origin(text: str) -> bool:
+    """Whether this may be named as a site that shows the form."""
+    return re.fullmatch(ORIGIN, text) is not None
+
+
+def is_address(text: str) -> bool:
+    """Whether the pages may lead back there."""
+    return len(text) <= LONGEST_ADDRESS and re.fullmatch(ADDRESS, text) is not None
 
 
 def _links() -> Select[Any]:
@@ -103,6 +130,7 @@ def make_link(session: Session, account_id: uuid.UUID, terms: Terms, *, kept_day
     link = UploadLink(
         id=link_id,
         account_id=account_id,
+        name=terms.name,
         workflow=terms.workflow,
         options=dict(terms.options),
         max_uses=terms.max_uses,

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Any
 
-from flask import g, render_template, url_for
+from flask import g, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp import cursors, upload_links
 from webapp.api import api, job_list, page_answer, page_asked_for
 from webapp.door import NotAccepted
 from webapp.errors import PAGES, problem
-from webapp.parts import parts, site_address
+from webapp.parts import parts
 from webapp.programs import Problem, answer, body_fields, flag_of, instant, number_of, options_in, text_of
 from webapp.submitting import options_of, workflow_of
+from webapp.titles import cut, one_line
 from webapp.transactions import transaction
 from webapp.upload_links import Link, Terms, TooManyLinks
 
-FIELDS = ("workflow", "options", "expires_in", "max_uses", "frame_origins", "return_url", "show_result")
+FIELDS = ("name", "workflow", "options", "expires_in", "max_uses", "frame_origins", "return_url", "show_result")
 
 
 @api.post("/upload-links")
@@ -32,6 +32,7 @@ def create_upload_link() -> ResponseReturnValue:
     fields = body_fields(FIELDS)
     workflow = workflow_of(text_of(fields, "workflow", "summary"))
     terms = Terms(
+        name=_name(fields),
         workflow=workflow.name,
         options=options_of(workflow, options_in(fields, workflow)),
         expires_in_seconds=number_of(
@@ -53,6 +54,12 @@ def create_upload_link() -> ResponseReturnValue:
     return response
 
 
+def _name(fields: dict[str, Any]) -> str | None:
+    if fields.get("name") is None:
+        return None
+    return cut(one_line(text_of(fields, "name", "")), upload_links.LONGEST_NAME) or None
+
+
 def _origins(fields: dict[str, Any]) -> list[str]:
     given = fields.get("frame_origins", [])
     well = (
@@ -60,7 +67,7 @@ def _origins(fields: dict[str, Any]) -> list[str]:
         and len(given) <= upload_links.MOST_ORIGINS
         and all(isinstance(one, str) for one in given)
     )
-    if not well or not all(re.fullmatch(upload_links.ORIGIN, one) for one in given):
+    if not well or not all(map(upload_links.is_origin, given)):
         raise NotAccepted(
             "frame_origins_wrong",
             f"frame_origins must be a list of at most {upload_links.MOST_ORIGINS} origins like https://www.example.org.",
@@ -73,7 +80,7 @@ def _return_url(fields: dict[str, Any]) -> str | None:
     if fields.get("return_url") is None:
         return None
     given = text_of(fields, "return_url", "")
-    if len(given) > upload_links.LONGEST_ADDRESS or not re.fullmatch(upload_links.ADDRESS, given):
+    if not upload_links.is_address(given):
         raise NotAccepted(
             "return_url_wrong", "return_url must be an address that starts with https://.", field="return_url"
         )
@@ -125,9 +132,9 @@ def _link(link_id: uuid.UUID) -> Link:
 def link_json(link: Link) -> dict[str, Any]:
     """A link as programs see it."""
     row = link.row
-    upload_url = site_address() + url_for("embed.form", token=link.token)
     return {
         "id": str(row.id),
+        "name": row.name,
         "state": str(link.state),
         "workflow": row.workflow,
         "options": row.options,
@@ -138,8 +145,8 @@ def link_json(link: Link) -> dict[str, Any]:
         "show_result": row.show_result,
         "created_at": instant(row.created_at),
         "expires_at": instant(row.expires_at),
-        "upload_url": upload_url,
-        "html": render_template("embed/snippet.html", upload_url=upload_url, framed=bool(row.frame_origins)),
+        "upload_url": link.address,
+        "html": link.html,
         "url": url_for("api.show_upload_link", link_id=row.id),
         "jobs_url": url_for("api.list_jobs_of_upload_link", link_id=row.id),
     }

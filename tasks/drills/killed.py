@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from tasks.drills.children import Child
 from tasks.drills.stage import Stage
 from tasks.ledger import queries
 
@@ -22,15 +23,19 @@ def killed_after_commit(stage: Stage) -> None:
     stage.recovered()
 
 
-def killed_before_commit(stage: Stage) -> None:
-    """The result is written and not committed. The answer was saved before, so the provider is not asked again."""
-    job = stage.submit()
-    victim = stage.worker(die_at="worker.before_commit")
+def _killed_and_taken_up(stage: Stage, victim: Child) -> None:
+    """The victim dies where it is to, and another worker brings everything to its end."""
     stage.wait_for_end(victim)
     stage.struck()
     stage.worker()
     stage.wait_for()
     stage.recovered()
+
+
+def killed_before_commit(stage: Stage) -> None:
+    """The result is written and not committed. The answer was saved before, so the provider is not asked again."""
+    job = stage.submit()
+    _killed_and_taken_up(stage, stage.worker(die_at="worker.before_commit"))
     with stage.transaction() as session:
         outcomes = [attempt.outcome for attempt in queries.attempts_of(session, job)]
     stage.check(outcomes == ["lost", "succeeded"], f"attempts ended as {outcomes}")
@@ -39,12 +44,7 @@ def killed_before_commit(stage: Stage) -> None:
 def killed_with_the_answer(stage: Stage) -> None:
     """The one gap nobody can close: the provider has answered, nothing is saved. Asked again once, and counted."""
     job = stage.submit()
-    victim = stage.worker(die_at="worker.answered")
-    stage.wait_for_end(victim)
-    stage.struck()
-    stage.worker()
-    stage.wait_for()
-    stage.recovered()
+    _killed_and_taken_up(stage, stage.worker(die_at="worker.answered"))
     stage.check(stage.view(job).unknown_calls == 1, "the lost answer is not recorded as unknown")
 
 
@@ -68,12 +68,7 @@ def killed_while_it_is_made(stage: Stage) -> None:
 def dispatcher_killed(stage: Stage) -> None:
     """The delivery is taken out of the outbox and never reaches the queue."""
     stage.submit()
-    victim = stage.dispatcher(die_at="dispatcher.taken")
-    stage.wait_for_end(victim)
-    stage.struck()
-    stage.worker()
-    stage.wait_for()
-    stage.recovered()
+    _killed_and_taken_up(stage, stage.dispatcher(die_at="dispatcher.taken"))
 
 
 def stale_worker(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import outbox, queries
 from tasks.ledger.errors import Category
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job, Lane
 from tasks.ledger.notice_models import Alert, AlertKind
 from tasks.ledger.states import LaneState, State

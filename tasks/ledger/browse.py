@@ -16,8 +16,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from tasks.ledger.guarded import seconds
 from tasks.ledger.identity import id_range_of
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job
 from tasks.ledger.states import State
 

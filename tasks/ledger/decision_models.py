@@ -48,6 +48,7 @@ class Decided(StrEnum):
     OPEN_LANE = "open_lane"
     REPLAY = "replay"
     STOP_REPLAY = "stop_replay"
+    SET_LIMITS = "set_limits"
 
 
 class Gate(Base):
@@ -141,6 +142,12 @@ class Decision(Base):
     __table_args__ = (
         CheckConstraint(one_of("what", Decided), name="decision_is_known"),
         Index("decisions_of_a_queue", "queue", "id"),
+        Index(
+            "decisions_about_an_account",
+            text("(facts ->> 'account')"),
+            "id",
+            postgresql_where=text("what = 'set_limits'"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from tasks.ledger import lanes
+from tasks.ledger import lanes, limits
 from tasks.ledger.decision_models import Decided, Decision
+from tasks.ledger.limits import Limit
 
 
 def write_down(session: Session, queue: str, what: Decided, *, by: str, note: str | None, **facts: object) -> None:
@@ -32,6 +34,41 @@ def open_lane(
     if let_go is not None:
         write_down(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=let_go)
     return let_go
+
+
+def set_limits(
+    session: Session,
+    queue: str,
+    account_id: uuid.UUID,
+    wanted: Mapping[Limit, int | None],
+    *,
+    by: str,
+    note: str | None,
+) -> bool:
+    """An operator sets some limits of one account; None: as the site has it. False: they were so before.
+
+    Raises IntegrityError when there is no such account any more.
+    """
+    before, after = limits.set_limits(session, account_id, wanted)
+    changed = {
+        str(limit): f"{_in_word(getattr(before, limit))} → {_in_word(getattr(after, limit))}"
+        for limit in Limit
+        if getattr(before, limit) != getattr(after, limit)
+    }
+    if changed:
+        write_down(session, queue, Decided.SET_LIMITS, by=by, note=note, account=str(account_id), **changed)
+    return bool(changed)
+
+
+def _in_word(limit: int | None) -> str:
+    return "site" if limit is None else "no limit" if limit == 0 else str(limit)
+
+
+def about_account(session: Session, account_id: uuid.UUID, *, limit: int) -> Sequence[Decision]:
+    """What was decided about one account, newest first."""
+    about = Decision.facts["account"].astext == str(account_id)
+    statement = select(Decision).where(Decision.what == Decided.SET_LIMITS, about)
+    return session.execute(statement.order_by(Decision.id.desc()).limit(limit)).scalars().all()
 
 
 def newest(session: Session, queue: str, *, limit: int, before: int | None = None) -> Sequence[Decision]:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import gates, queries, turns
 from tasks.ledger.gates import Standing
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
 from tasks.ledger.states import HELD, UNFINISHED, CallOutcome, LaneState, State
 

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Base
 
 

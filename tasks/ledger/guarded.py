@@ -49,11 +49,6 @@ RELEASED_FIELDS: Mapping[str, Any] = {
 }
 
 
-def seconds(value: float) -> ColumnElement[Any]:
-    """An interval for the database to add to its own clock."""
-    return func.make_interval(0, 0, 0, 0, 0, 0, value)
-
-
 def move(
     session: Session,
     event: Event,

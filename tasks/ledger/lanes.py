@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Interval, case, func, select, text, update
+from sqlalchemy import ColumnElement, case, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from tasks.ledger import intervals
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall
 from tasks.ledger.states import CallOutcome, LaneState, State
@@ -61,7 +62,9 @@ def ask(session: Session, name: str, *, limit: int, probe_seconds: float) -> Clo
         return closed
     if lane.state == LaneState.COOLING:
         session.execute(
-            update(Lane).where(Lane.name == name).values(until=func.now() + _seconds(probe_seconds), probing=True)
+            update(Lane)
+            .where(Lane.name == name)
+            .values(until=func.now() + intervals.seconds(probe_seconds), probing=True)
         )
         return None
     return _full(session, name, limit)
@@ -83,7 +86,7 @@ def cool(session: Session, name: str, *, seconds: float | None, category: Catego
     assert lane is not None
     strikes = lane.strikes + 1
     own = min(LONGEST_COOLING_SECONDS, FIRST_COOLING_SECONDS * 2 ** (strikes - 1))
-    asked = func.now() + _seconds(own if seconds is None else seconds)
+    asked = func.now() + intervals.seconds(own if seconds is None else seconds)
     until = asked if lane.probing or lane.until is None else func.greatest(Lane.until, asked)
     session.execute(
         update(Lane)
@@ -160,7 +163,7 @@ def wait_for(session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, 
     if closed.seconds is None:
         until: ColumnElement[Any] = select(Job.deadline_at).where(Job.id == job_id).scalar_subquery()
     else:
-        until = func.now() + _seconds(closed.seconds) + func.random() * _seconds(spread_seconds)
+        until = func.now() + intervals.seconds(closed.seconds) + func.random() * intervals.seconds(spread_seconds)
     parked = session.execute(
         update(Delivery)
         .where(Delivery.job_id == job_id)
@@ -215,10 +218,6 @@ def _full(session: Session, name: str, limit: int) -> Full | None:
     return Full() if in_the_air >= limit else None
 
 
-def _seconds(value: float) -> ColumnElement[object]:
-    return func.make_interval(0, 0, 0, 0, 0, 0, value, type_=Interval)
-
-
 def _let_go(session: Session, name: str, spread_seconds: float) -> int:
     """Everybody who waits for the lane may run within `spread_seconds`, in random order, and their pages say so."""
     jobs = (
@@ -238,7 +237,7 @@ def _let_go(session: Session, name: str, spread_seconds: float) -> int:
         .values(
             lane=None,
             dispatches=0,
-            not_before=func.now() + func.random() * _seconds(spread_seconds),
+            not_before=func.now() + func.random() * intervals.seconds(spread_seconds),
             due_at=func.now(),
         )
         .execution_options(synchronize_session=False)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Double, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Attempt, Job, JobEvent, ProviderCall
 from tasks.ledger.states import SETBACKS, CallOutcome, Event, State
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.last_day import SHUTDOWN
 from tasks.ledger.models import Attempt, Job, JobEvent, ProviderCall
 from tasks.ledger.states import SETBACKS, CallOutcome, Event, Outcome, State

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, insert, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.limit_models import AcceptedJob, AccountLimits, TokensOfMonth
 from tasks.ledger.models import Instant, Job
 
@@ -71,7 +71,10 @@ Standing = Mapping[Limit, Allowance]
 
 def limits_of(session: Session, account_id: uuid.UUID, site: Limits) -> Limits:
     """What this account may ask for: what an operator has set for it, else what the site allows everybody."""
-    own = own_limits(session, account_id)
+    return _that_hold(own_limits(session, account_id), site)
+
+
+def _that_hold(own: Limits, site: Limits) -> Limits:
     chosen = {limit: _first(getattr(own, limit), getattr(site, limit)) for limit in Limit}
     return Limits(**{str(limit): most or None for limit, most in chosen.items()})
 
@@ -82,15 +85,56 @@ def _first(own: int | None, of_site: int | None) -> int | None:
 
 def own_limits(session: Session, account_id: uuid.UUID) -> Limits:
     """What an operator has set for this account. None: nothing, so the site's limit holds; 0: no limit."""
-    row = session.get(AccountLimits, account_id, populate_existing=True)
+    return _own(session.get(AccountLimits, account_id, populate_existing=True))
+
+
+def _own(row: AccountLimits | None) -> Limits:
     return Limits() if row is None else Limits(row.jobs_per_day, row.jobs_at_once, row.tokens_per_month)
 
 
-def set_limits(session: Session, account_id: uuid.UUID, own: Limits) -> None:
-    """Set the account's own limits; see `own_limits`."""
+def set_limits(session: Session, account_id: uuid.UUID, changed: Mapping[Limit, int | None]) -> tuple[Limits, Limits]:
+    """Set some of the account's own limits, see `own_limits`; all of them as they were, and as they are now.
+
+    Two who change them at the same time do so one after the other, so that each is told what was there before.
+    """
+    _count_alone(session, account_id)
+    before = own_limits(session, account_id)
+    own = replace(before, **{str(limit): most for limit, most in changed.items()})
     values: dict[str, Any] = {**{str(limit): getattr(own, limit) for limit in Limit}, "changed_at": func.now()}
     statement = upsert(AccountLimits).values(account_id=account_id, **values)
     session.execute(statement.on_conflict_do_update(index_elements=[AccountLimits.account_id], set_=values))
+    return before, own
+
+
+@dataclass(frozen=True)
+class Use:
+    """What an account asks for now, and what it may. `own`: an operator has set some of its limits."""
+
+    at_once: int
+    tokens: int
+    most: Limits
+    own: bool
+
+
+def use_of(session: Session, account_ids: Collection[uuid.UUID], site: Limits) -> dict[uuid.UUID, Use]:
+    """The use of several accounts, in one question a table: unfinished jobs, and tokens of this month."""
+    unfinished = select(Job.account_id, func.count()).where(Job.account_id.in_(account_ids), Job.finished_at.is_(None))
+    at_once = dict(session.execute(unfinished.group_by(Job.account_id)).all())
+    of_month = select(TokensOfMonth.account_id, TokensOfMonth.tokens).where(
+        TokensOfMonth.account_id.in_(account_ids), TokensOfMonth.begins_at == _month()
+    )
+    tokens = dict(session.execute(of_month).all())
+    set_for = select(AccountLimits).where(AccountLimits.account_id.in_(account_ids))
+    own = {row.account_id: _own(row) for row in session.execute(set_for).scalars()}
+    return {
+        one: Use(
+            at_once.get(one, 0),
+            tokens.get(one, 0),
+            _that_hold(own.get(one, Limits()), site),
+            own.get(one, Limits()) != Limits(),
+        )
+        for one in account_ids
+    }
 
 
 def standing(session: Session, account_id: uuid.UUID, site: Limits, *, besides: uuid.UUID | None = None) -> Standing:

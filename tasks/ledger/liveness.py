@@ -9,7 +9,8 @@ from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from tasks.ledger.guarded import Claim, seconds
+from tasks.ledger.guarded import Claim
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job, Worker
 from tasks.ledger.states import TRANSITIONS, Event, State
 

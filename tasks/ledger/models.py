@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, ClassVar
 
 from sqlalchemy import (
@@ -66,7 +65,7 @@ class Base(DeclarativeBase):
     }
 
 
-def one_of(column: str, words: Iterable[StrEnum]) -> str:
+def one_of(column: str, words: Iterable[str]) -> str:
     """SQL that holds `column` to the given words; NULL passes."""
     return f"{column} IN ({', '.join(sorted(repr(str(word)) for word in words))})"
 
@@ -239,7 +238,9 @@ class Attempt(Base):
 
     __tablename__ = "attempts"
     __table_args__ = (
-        CheckConstraint(one_of("outcome", Outcome), name="attempt_outcome_is_known"),
+        # No attempt ends as `refused`: where a claim is gone, whoever took it back has closed the attempt as lost.
+        # The database goes on allowing the word, since a narrower rule would lock the table to look through it.
+        CheckConstraint(one_of("outcome", [*Outcome, "refused"]), name="attempt_outcome_is_known"),
         CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="an_ended_attempt_has_an_outcome"),
         Index("ended_attempts_by_end", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
         Index("one_open_attempt_per_job", "job_id", unique=True, postgresql_where=text("ended_at IS NULL")),

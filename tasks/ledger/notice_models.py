@@ -78,6 +78,7 @@ class NoticeWish(Base):
     """What an account wants to be told. No row: nothing. `email` is the address, None until its owner confirmed it.
 
     `webhook_secret` signs what goes to `webhook_url`; it is shown to its owner once, and has to be kept to sign with.
+    `webhook_gone_url` was switched off, since its receiver said at `webhook_gone_at` that it is gone for good.
     """
 
     __tablename__ = "notice_wishes"
@@ -90,6 +91,8 @@ class NoticeWish(Base):
     email_on: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     webhook_url: Mapped[str | None]
     webhook_secret: Mapped[str | None]
+    webhook_gone_url: Mapped[str | None]
+    webhook_gone_at: Mapped[datetime | None]
     changed_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, delete, func, literal, select, true, update
+from sqlalchemy import ColumnElement, case, delete, exists, func, literal, select, true, update
 from sqlalchemy.dialects.postgresql import JSONB, array, insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job
 from tasks.ledger.notice_models import Channel, Notice, NoticeWish
 from tasks.ledger.states import TERMINAL, State
 
 PAUSES_SECONDS = (60, 300, 1800, 7200, 18_000, 28_800, 32_400)
 """How long after each try the next one is due: about a day in all. The first outlasts a try that is in the air."""
+
+LONGEST_WAIT_SECONDS = 6 * 3600
+"""The longest pause that a receiver can ask for. With it the tries still end within two days."""
 
 TRIES = len(PAUSES_SECONDS) + 1
 TOLD_BY_EMAIL = frozenset({State.SUCCEEDED, State.FAILED})
@@ -61,7 +65,7 @@ def owe_notice(
     `queue` names the site whose workers send it. `facts` must hold nothing secret, nor text of a document: a link that
     opens something is signed when the message is made. `useful_for_seconds` None: until the sender gives up.
     """
-    expires_at = None if useful_for_seconds is None else func.now() + _seconds(useful_for_seconds)
+    expires_at = None if useful_for_seconds is None else func.now() + seconds(useful_for_seconds)
     statement = insert(Notice).values(
         id=uuid.uuid4(),
         key=key,
@@ -164,7 +168,7 @@ def take_due(
     rows = session.execute(
         update(Notice)
         .where(Notice.id.in_(taken.scalar_subquery()))
-        .values(tries=Notice.tries + 1, due_at=func.now() + func.make_interval(0, 0, 0, 0, 0, 0, pause))
+        .values(tries=Notice.tries + 1, due_at=func.now() + seconds(pause))
         .returning(Notice)
         .execution_options(synchronize_session=False, populate_existing=True)
     ).scalars()
@@ -187,8 +191,16 @@ def settle(session: Session, notice_id: uuid.UUID) -> None:
     )
 
 
-def failed(session: Session, notice_id: uuid.UUID, *, code: str, for_good: bool) -> bool:
-    """A try failed. Whether that was the last one: the tries are used up, or another would end the same way."""
+def failed(
+    session: Session, notice_id: uuid.UUID, *, code: str, for_good: bool, wait_seconds: float | None = None
+) -> bool:
+    """A try failed. Whether that was the last one: the tries are used up, or another would end the same way.
+
+    `wait_seconds` is how long the receiver asks to stay away. All that is owed to it waits so long, up to the longest
+    pause; a shorter one than ours changes nothing, since the tries are counted.
+    """
+    if wait_seconds is not None:
+        _stay_away(session, notice_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
     over: ColumnElement[bool] = true() if for_good else Notice.tries >= TRIES
     row = session.execute(
         update(Notice)
@@ -204,6 +216,46 @@ def failed(session: Session, notice_id: uuid.UUID, *, code: str, for_good: bool)
     return row is not None and row[0] is not None
 
 
+def _stay_away(session: Session, notice_id: uuid.UUID, for_seconds: float) -> None:
+    """Nothing goes where this notice goes for so long."""
+    this = aliased(Notice)
+    session.execute(
+        update(Notice)
+        .where(
+            Notice.id.in_(
+                _held(
+                    session,
+                    exists().where(
+                        this.id == notice_id,
+                        this.queue == Notice.queue,
+                        this.channel == Notice.channel,
+                        this.target == Notice.target,
+                    ),
+                )
+            )
+        )
+        .values(due_at=func.greatest(Notice.due_at, func.now() + seconds(for_seconds)))
+        .execution_options(synchronize_session=False)
+    )
+
+
+def give_up_target(session: Session, account_id: uuid.UUID, channel: Channel, target: str, *, code: str) -> None:
+    """Nothing that is owed to this target of the account is sent any more."""
+    theirs = (Notice.account_id == account_id, Notice.channel == channel, Notice.target == target)
+    session.execute(
+        update(Notice)
+        .where(Notice.id.in_(_held(session, *theirs)))
+        .values(gave_up_at=func.now(), error_code=code, facts={})
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _held(session: Session, *which: ColumnElement[bool]) -> Sequence[uuid.UUID]:
+    """Those that are still owed, locked; in one order, since two senders may do this at the same time."""
+    owed = select(Notice.id).where(*which, *_unsettled()).order_by(Notice.id).with_for_update(of=Notice)
+    return session.execute(owed).scalars().all()
+
+
 def give_up_useless(session: Session, *, queue: str, older_than_seconds: float) -> int:
     """Give up what is of no use any more: expired, or older than that, since nobody can send it. How many."""
     return len(
@@ -212,7 +264,7 @@ def give_up_useless(session: Session, *, queue: str, older_than_seconds: float) 
             .where(
                 Notice.queue == queue,
                 *_unsettled(),
-                (Notice.expires_at <= func.now()) | (Notice.created_at <= func.now() - _seconds(older_than_seconds)),
+                (Notice.expires_at <= func.now()) | (Notice.created_at <= func.now() - seconds(older_than_seconds)),
             )
             .values(gave_up_at=func.now(), error_code=func.coalesce(Notice.error_code, "expired"), facts={})
             .returning(Notice.id)
@@ -229,7 +281,7 @@ def forget_settled(session: Session, *, queue: str, older_than_seconds: float) -
             .where(
                 Notice.queue == queue,
                 (Notice.sent_at.is_not(None)) | (Notice.gave_up_at.is_not(None)),
-                Notice.created_at <= func.now() - _seconds(older_than_seconds),
+                Notice.created_at <= func.now() - seconds(older_than_seconds),
             )
             .returning(Notice.id)
         ).all()
@@ -253,7 +305,3 @@ def latest_of(session: Session, account_id: uuid.UUID, channel: Channel, *, limi
 
 def _unsettled() -> list[ColumnElement[bool]]:
     return [Notice.sent_at.is_(None), Notice.gave_up_at.is_(None)]
-
-
-def _seconds(value: float) -> ColumnElement[Any]:
-    return func.make_interval(0, 0, 0, 0, 0, 0, value)

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from tasks.ledger import gates, turns
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Delivery, Job
 from tasks.ledger.states import WAITING
 
@@ -79,7 +80,7 @@ def take_due(
     fresh = due.where(Delivery.job_id.in_(turn), Delivery.dispatches == 0).with_for_update(skip_locked=True)
     others = due.where(turns.needs_no_turn()).order_by(Delivery.due_at).limit(limit - len(turn))
     others = others.with_for_update(skip_locked=True)
-    backoff = func.make_interval(0, 0, 0, 0, 0, 0, postpone_seconds * func.power(2, func.least(Delivery.dispatches, 4)))
+    backoff = seconds(postpone_seconds * func.power(2, func.least(Delivery.dispatches, 4)))
     rows = session.execute(
         update(Delivery)
         .where(or_(Delivery.job_id.in_(fresh.scalar_subquery()), Delivery.job_id.in_(others.scalar_subquery())))

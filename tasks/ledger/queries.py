@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import (
     Attempt,
     Checkpoint,

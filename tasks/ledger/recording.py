@@ -12,9 +12,9 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from tasks.ledger import limits, outbox
-from tasks.ledger.guarded import seconds
 from tasks.ledger.history import note
 from tasks.ledger.identity import fingerprint_of, operation_key_of
+from tasks.ledger.intervals import seconds
 from tasks.ledger.limits import Limits
 from tasks.ledger.models import Document, Job, Submission
 from tasks.ledger.states import Event, State

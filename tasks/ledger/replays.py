@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import decisions, gates, lanes, transitions
 from tasks.ledger.decision_models import Cause, Decided, ItemOutcome, Replay, ReplayItem, ReplayState
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job
 from tasks.ledger.replay_choice import FINISHED, WAITING, Choice, Judged, judge, judged
 from tasks.ledger.states import LaneState, State

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from tasks.ledger.errors import Category
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Job, LeftResponse, ProviderCall
 from tasks.ledger.states import CallOutcome
 
@@ -28,9 +29,7 @@ def standing(session: Session, *, lane: str, overdue_seconds: float) -> tuple[in
     open_now, overdue = session.execute(
         select(
             func.count(ProviderCall.id),
-            func.count(ProviderCall.id).filter(
-                Job.finished_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, overdue_seconds)
-            ),
+            func.count(ProviderCall.id).filter(Job.finished_at < func.now() - seconds(overdue_seconds)),
         )
         .join_from(ProviderCall, Job, Job.id == ProviderCall.job_id)
         .where(
@@ -70,7 +69,7 @@ def give_up_withdrawing(session: Session, *, lane: str, after_seconds: float) ->
                 ProviderCall.lane == lane,
                 ProviderCall.outcome == CallOutcome.OPEN,
                 ProviderCall.response_id.is_not(None),
-                Job.finished_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, after_seconds),
+                Job.finished_at < func.now() - seconds(after_seconds),
             )
             .values(
                 outcome=CallOutcome.UNKNOWN,
@@ -94,7 +93,7 @@ def to_delete(session: Session, *, lane: str, younger_than_seconds: float, limit
             ProviderCall.response_id.is_not(None),
             ProviderCall.response_deleted_at.is_(None),
             ProviderCall.outcome != CallOutcome.OPEN,
-            ProviderCall.started_at > func.now() - func.make_interval(0, 0, 0, 0, 0, 0, younger_than_seconds),
+            ProviderCall.started_at > func.now() - seconds(younger_than_seconds),
         )
         .order_by(func.random())
         .limit(limit)
@@ -160,7 +159,7 @@ def give_up_deleting_left(session: Session, *, lane: str, after_seconds: float) 
             delete(LeftResponse)
             .where(
                 LeftResponse.lane == lane,
-                LeftResponse.left_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, after_seconds),
+                LeftResponse.left_at < func.now() - seconds(after_seconds),
             )
             .returning(LeftResponse.response_id)
         ).all()

@@ -56,7 +56,6 @@ class Outcome(StrEnum):
     LOST = "lost"
     RELEASED = "released"
     CANCELLED = "cancelled"
-    REFUSED = "refused"
 
 
 class CallOutcome(StrEnum):

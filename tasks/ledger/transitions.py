@@ -18,8 +18,9 @@ from sqlalchemy.orm import Session
 from tasks.ledger import gates, lanes, outbox
 from tasks.ledger.calls import close_open_calls
 from tasks.ledger.errors import CancelAsked, Category, ClaimLost
-from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move, seconds
+from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move
 from tasks.ledger.history import note
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Attempt, Delivery, Job, Result
 from tasks.ledger.states import TERMINAL, CallOutcome, Event, Outcome, State
 

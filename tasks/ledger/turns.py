@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, Subquery, case, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import gates
-from tasks.ledger.guarded import seconds
+from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Delivery, Job, Worker
 
 SPARE = 4

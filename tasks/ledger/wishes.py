@@ -8,15 +8,19 @@ from __future__ import annotations
 import base64
 import secrets
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from tasks.ledger import notices
 from tasks.ledger.models import Job
-from tasks.ledger.notice_models import NoticeWish
+from tasks.ledger.notice_models import Channel, NoticeWish
 
 SECRET_BYTES = 32
+NOT_GONE: Mapping[str, Any] = {"webhook_gone_url": None, "webhook_gone_at": None}
 
 
 def wish_of(session: Session, account_id: uuid.UUID) -> NoticeWish | None:
@@ -62,7 +66,7 @@ def wish_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUI
 def wish_webhook(session: Session, account_id: uuid.UUID, url: str) -> str:
     """Send what happens to this address from now on. The secret it is signed with, a new one each time."""
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
-    values = {"webhook_url": url, "webhook_secret": secret}
+    values = {"webhook_url": url, "webhook_secret": secret, **NOT_GONE}
     statement = insert(NoticeWish).values(account_id=account_id, **values)
     session.execute(
         statement.on_conflict_do_update(
@@ -77,9 +81,31 @@ def drop_webhook(session: Session, account_id: uuid.UUID) -> None:
     session.execute(
         update(NoticeWish)
         .where(NoticeWish.account_id == account_id)
-        .values(webhook_url=None, webhook_secret=None, changed_at=func.now())
+        .values(webhook_url=None, webhook_secret=None, changed_at=func.now(), **NOT_GONE)
         .execution_options(synchronize_session=False)
     )
+
+
+def webhook_is_gone(session: Session, account_id: uuid.UUID, url: str, *, code: str) -> None:
+    """The receiver wants nothing any more: the account's webhook is switched off, and nothing is owed to it.
+
+    No effect where the account has another address by now. The address is kept, to be able to say what happened.
+    """
+    gone = session.execute(
+        update(NoticeWish)
+        .where(NoticeWish.account_id == account_id, NoticeWish.webhook_url == url)
+        .values(
+            webhook_url=None,
+            webhook_secret=None,
+            webhook_gone_url=url,
+            webhook_gone_at=func.now(),
+            changed_at=func.now(),
+        )
+        .returning(NoticeWish.account_id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if gone:
+        notices.give_up_target(session, account_id, Channel.WEBHOOK, url, code=code)
 
 
 def secret_for(session: Session, account_id: uuid.UUID, url: str) -> str | None:

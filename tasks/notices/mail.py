@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import smtplib
 import ssl
 from collections.abc import Iterator
@@ -16,12 +17,17 @@ from tasks.ledger.notices import OwedNotice
 from tasks.notices.errors import NotSent
 from tasks.notices.links import Links
 from tasks.notices.mails import MAILS, one_line
+from tasks.retry_after import retry_after_seconds
 
 if TYPE_CHECKING:
     from tasks.settings import Settings
 
 SMTP_SECONDS = 15.0  # for each exchange with the server, which is the operator's own
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
+WAIT = re.compile(
+    r"(?:retry|try again|greylist(?:ed|ing)?|wait)(?: again)?(?: in| after| for)? (\d{1,6}) ?([smh])[a-z]*\b", re.I
+)
+UNITS = {"s": 1, "m": 60, "h": 3600}
 READABLE = Charset("utf-8")
 READABLE.body_encoding = QP  # else the text is base64, which filters do not like
 
@@ -32,6 +38,19 @@ def ascii_address(address: str) -> str:
     if not local or any(ord(character) <= 32 for character in address):
         raise ValueError
     return f"{local}@{domain.encode('idna').decode()}".encode("ascii").decode()
+
+
+def asked_to_wait(reply: bytes | str) -> float | None:
+    """How many seconds a mail server asks to stay away, such as `450 try again in 15 minutes`; None if it does not.
+
+    SMTP has no word of its own for it, so this is what servers write that take mail only at a second try.
+    """
+    said = reply.decode("ascii", "replace") if isinstance(reply, bytes) else reply
+    header = re.search(r"retry-after:\s*([^\r\n]{1,40})", said, re.IGNORECASE)
+    if header:
+        return retry_after_seconds({"retry-after": header[1].strip()})
+    words = WAIT.search(said)
+    return None if words is None else float(words[1]) * UNITS[words[2][0].lower()] or None
 
 
 class MailPost:
@@ -51,15 +70,16 @@ class MailPost:
             with self._server() as server:
                 server.send_message(message)
         except smtplib.SMTPRecipientsRefused as error:
-            code = next(iter(error.recipients.values()))[0]
-            raise NotSent("recipient_refused", for_good=code >= 500) from None
+            code, reply = next(iter(error.recipients.values()))
+            raise NotSent("recipient_refused", for_good=code >= 500, wait_seconds=asked_to_wait(reply)) from None
         except smtplib.SMTPAuthenticationError:
             raise NotSent("auth") from None
         except smtplib.SMTPNotSupportedError:
             raise NotSent("not_supported") from None
         except smtplib.SMTPResponseException as error:
             for_good = isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= 500
-            raise NotSent(f"smtp_{error.smtp_code}", for_good=for_good) from None
+            wait = asked_to_wait(error.smtp_error)
+            raise NotSent(f"smtp_{error.smtp_code}", for_good=for_good, wait_seconds=wait) from None
         except smtplib.SMTPException:
             raise NotSent("connection_broken") from None
         except ssl.SSLError:

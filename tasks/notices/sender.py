@@ -12,13 +12,14 @@ from collections.abc import Callable
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
 from tasks.fault_points import reached
 from tasks.ledger import notices, wishes
 from tasks.ledger.notice_models import Channel
 from tasks.ledger.notices import OwedNotice
-from tasks.notices.errors import NotSent
+from tasks.notices.errors import GONE, NotSent
 from tasks.notices.mail import MailPost
 from tasks.notices.webhook import WebhookPost
 from tasks.settings import Settings
@@ -64,15 +65,14 @@ class Sender:
 
     def _try(self, notice: OwedNotice) -> None:
         try:
-            code, for_good = self._outcome(notice)
-            if code is None:
+            failure = self._outcome(notice)
+            if failure is None:
                 reached("notices.sent")
             with self._transaction() as session:
-                if code is None:
+                over = failure is not None and self._note(session, notice, failure)
+                if failure is None:
                     notices.settle(session, notice.id)
-                    over = False
-                else:
-                    over = notices.failed(session, notice.id, code=code, for_good=for_good)
+            code = failure.code if failure else None
             log.info(
                 "notice.sent" if code is None else "notice.given_up" if over else "notice.not_sent",
                 notice=notice.key, channel=str(notice.channel), what=notice.what, attempt=notice.attempt, code=code,
@@ -84,17 +84,29 @@ class Sender:
                 del self._flying[notice.id]
                 self._changed.notify_all()
 
-    def _outcome(self, notice: OwedNotice) -> tuple[str | None, bool]:
+    def _note(self, session: Session, notice: OwedNotice, failure: NotSent) -> bool:
+        """Write a failed try down. Whether it was the last one."""
+        if failure.code == GONE and notice.account_id is not None:
+            wishes.webhook_is_gone(session, notice.account_id, notice.target, code=GONE)
+        return (
+            notices.failed(
+                session, notice.id, code=failure.code, for_good=failure.for_good, wait_seconds=failure.wait_seconds
+            )
+            or failure.for_good
+        )
+
+    def _outcome(self, notice: OwedNotice) -> NotSent | None:
+        """How the try failed; None: it was sent."""
         try:
             self._send(notice)
         except NotSent as failure:
-            return failure.code, failure.for_good
+            return failure
         except SQLAlchemyError:
             raise
         except Exception as error:  # a fault of ours in one message must not end the sending of all others
             log.error("notice.fault", notice=notice.key, error=type(error).__name__)
-            return "internal", False
-        return None, False
+            return NotSent("internal")
+        return None
 
     def wait_until_idle(self, within_seconds: float) -> bool:
         """Whether nothing is in the air any more."""

@@ -1,4 +1,4 @@
-"""Sends webhooks. Nothing of the answer is read but its status.
+"""Sends webhooks. Nothing of the answer is read but its status, and how long it asks to stay away.
 
 No proxy, no redirect, no address but the one that was checked; the certificate is that of the name.
 """
@@ -15,14 +15,15 @@ from datetime import UTC, datetime
 import httpx2
 
 from tasks.ledger.notices import OwedNotice
-from tasks.notices.errors import NotSent
+from tasks.notices.errors import GONE, NotSent
 from tasks.notices.signing import signed_headers
 from tasks.notices.targets import Resolve, Target, TargetRefused, addresses_of, read_target
+from tasks.retry_after import retry_after_seconds
 
 EXCHANGE_SECONDS = 15.0  # by the wall clock, whatever the server drips
 CONNECT_SECONDS = 5.0
 MOST_ADDRESSES = 4
-GONE = 410  # the receiver's way to say: never again
+NEVER_AGAIN = 410
 USER_AGENT = "Waybill-Webhooks/1"
 
 
@@ -62,17 +63,19 @@ class WebhookPost:
         except TargetRefused as refused:
             raise NotSent(refused.code, for_good=refused.code != "host_unknown") from None
         try:
-            status = asyncio.run(self._within_time(target, addresses, headers, body.encode()))
+            status, wait = asyncio.run(self._within_time(target, addresses, headers, body.encode()))
         except TimeoutError:
             raise NotSent("timeout") from None
-        if status == GONE:
-            raise NotSent("gone", for_good=True)
+        if status == NEVER_AGAIN:
+            raise NotSent(GONE, for_good=True)
         if 300 <= status < 400:
-            raise NotSent("redirect")
+            raise NotSent("redirect", wait_seconds=wait)
         if not 200 <= status < 300:
-            raise NotSent(f"http_{status}")
+            raise NotSent(f"http_{status}", wait_seconds=wait)
 
-    async def _within_time(self, target: Target, addresses: Sequence[str], headers: dict[str, str], body: bytes) -> int:
+    async def _within_time(
+        self, target: Target, addresses: Sequence[str], headers: dict[str, str], body: bytes
+    ) -> tuple[int, float | None]:
         async with (
             asyncio.timeout(self._exchange_seconds),
             httpx2.AsyncClient(
@@ -91,8 +94,8 @@ class WebhookPost:
         addresses: Sequence[str],
         headers: dict[str, str],
         body: bytes,
-    ) -> int:
-        """The status of the answer, from the first address that takes a connection."""
+    ) -> tuple[int, float | None]:
+        """The status of the answer, from the first address that takes a connection, and the wait it asks for."""
         failure = "connect"
         for address in addresses:
             request = client.build_request(
@@ -112,7 +115,7 @@ class WebhookPost:
             except httpx2.HTTPError:
                 raise NotSent("connection_broken") from None
             await response.aclose()
-            return int(response.status_code)
+            return int(response.status_code), retry_after_seconds(response.headers)
         raise NotSent(failure)
 
 

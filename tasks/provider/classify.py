@@ -16,8 +16,8 @@ import openai
 from tasks.ledger.errors import Category
 from tasks.provider.base import ProviderError
 from tasks.provider.codes import ProviderWords, Verdict, meaning_of, words_in
-from tasks.provider.retry_after import retry_after_seconds
 from tasks.provider.watch import AnswerTooBig
+from tasks.retry_after import retry_after_seconds
 
 _STATUSES: dict[int, Verdict] = {
     400: (Category.INVALID_REQUEST, "bad_request"),

@@ -111,7 +111,7 @@ def test_a_document_that_is_deleted_counts_for_the_day_and_its_tokens_for_the_mo
         Limit.TOKENS_PER_MONTH: 1000,
     }
     with database.transaction() as session:
-        limits.set_limits(session, account_id, Limits(jobs_per_day=5))
+        limits.set_limits(session, account_id, {Limit.JOBS_PER_DAY: 5})
         forgetting.forget_account(session, account_id)
         for table in ("accepted_jobs", "tokens_of_months", "account_limits"):
             assert house.count(session, table) == 0, table
@@ -157,14 +157,14 @@ def test_of_several_limits_the_one_that_ends_last_is_told(database: Database, ac
 def test_an_operator_sets_limits_of_one_account(database: Database, account_id: uuid.UUID) -> None:
     site = Limits(jobs_per_day=1, jobs_at_once=1)
     with database.transaction() as session:
-        limits.set_limits(session, account_id, Limits(jobs_per_day=0, jobs_at_once=2))
+        limits.set_limits(session, account_id, {Limit.JOBS_PER_DAY: 0, Limit.JOBS_AT_ONCE: 2})
         assert limits.limits_of(session, account_id, site) == Limits(None, 2, None)
         assert limits.own_limits(session, account_id) == Limits(0, 2, None)
     submit(database, account_id, "one", site)
     submit(database, account_id, "two", site)
     assert refused(database, account_id, "three", site).limit is Limit.JOBS_AT_ONCE
     with database.transaction() as session:
-        limits.set_limits(session, account_id, Limits())
+        limits.set_limits(session, account_id, dict.fromkeys(Limit))
         assert limits.limits_of(session, account_id, site) == site
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 
@@ -26,11 +27,16 @@ class LiveParts(HTMLParser):
                 self.found.append(f"{tag} {name}={value}")
 
 
-def live_parts(html: str) -> list[str]:
+def live_parts(page: str) -> list[str]:
     """See LiveParts."""
     reader = LiveParts()
-    reader.feed(html)
+    reader.feed(page)
     return reader.found
+
+
+def words(page: str) -> str:
+    """What a page says, with single spaces."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def addresses_in(markdown: str) -> list[str]:

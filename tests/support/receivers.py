@@ -37,9 +37,13 @@ class Received:
 
 @dataclass
 class WebhookReceiver:
-    """A web server. `answers` are the statuses it gives, one a request; after the last: 204. 0 says nothing at all."""
+    """A web server. `answers` are the statuses it gives, one a request; after the last: 204. 0 says nothing at all.
+
+    `retry_after` goes with each of them as the header of that name; empty: none does.
+    """
 
     url: str = ""
+    retry_after: str = ""
     answers: list[int] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -69,6 +73,8 @@ def webhook_receiver(
             self.send_response(status)
             if 300 <= status < 400:
                 self.send_header("location", f"{receiver.url}/elsewhere")
+            if receiver.retry_after:
+                self.send_header("retry-after", receiver.retry_after)
             self.send_header("content-length", "0")
             self.end_headers()
 

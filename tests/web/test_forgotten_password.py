@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from flask import Flask
+from pydantic import SecretStr
 from sqlalchemy import event, select, text
 
 from tasks.database import Database
 from tasks.ledger import notices, wishes
 from tasks.ledger.notice_models import Channel, Notice
 from tests.support import house
+from tests.support.processes import worker
+from tests.support.receivers import mail_receiver
 from tests.web.conftest import Browser, proof_in, rows
-from tests.web.mailing import MAILING, link_in, owed_mails
+from tests.web.mailing import BASE, MAILING, link_in, owed_mails
 from tests.web.test_accounts import without_token
 from webapp import passwords, tokens
 from webapp.extensions import db
@@ -82,6 +86,31 @@ def test_a_link_by_mail_leads_to_a_new_password_once(mailing: Flask, somebody: B
         assert somebody.post(used, {"password": PASSWORD}).location == "/reset"
     assert sign_in(Browser(mailing), OTHER) == 303
     assert owed_mails(database)[-1].what == "password.changed"
+
+
+def test_a_real_worker_sends_the_mail_and_its_link_sets_a_new_password(
+    make_app: Callable[..., Flask], addresses: dict[str, str], database: Database
+) -> None:
+    key = "a key of the site's own, which web and worker share"
+    with database.transaction() as session:
+        session.add(Account(email=ADA, password_hash=passwords.hash_password(PASSWORD)))
+    with mail_receiver() as mailbox:
+        ours = {**MAILING, "smtp_port": mailbox.port, "smtp_security": "none", "secret_key": key}
+        site = make_app(**{**ours, "secret_key": SecretStr(key)})
+        with worker(addresses, **{name.upper(): value for name, value in ours.items()}) as sender:
+            assert ask(Browser(site)).status_code == 200
+            house.wait_until(lambda: mailbox.received, within=45, what=lambda: sender.log)
+            [mail] = mailbox.received
+            assert (mail["To"], mail["From"]) == (ADA, MAILING["mail_from"])
+            [link] = re.findall(rf"{BASE}(/reset/\S+)", mail.get_content())
+            somebody = Browser(site)
+            assert ADA in somebody.get(link).text
+            assert somebody.post(link, {"password": OTHER}).location == "/login"
+            sent = select(Notice.id).where(Notice.sent_at.is_not(None))
+            house.wait_until(lambda: len(rows(database, sent)) == 2, within=45, what=lambda: sender.log)
+            assert len(mailbox.received) == 2, "the second says that the password was changed"
+            assert link.rpartition("/")[2] not in sender.log and ADA not in sender.log
+    assert [sign_in(Browser(site), PASSWORD), sign_in(Browser(site), OTHER)] == [401, 303]
 
 
 def test_two_browsers_with_one_link_change_it_once(mailing: Flask, somebody: Browser, database: Database) -> None:

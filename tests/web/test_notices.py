@@ -190,3 +190,21 @@ def test_who_deletes_their_account_is_told_nothing_more(ada: Person, database: D
     assert ada.post("/account/delete", {"sure": "yes", "password": "a good long password"}).status_code == 303
     with database.transaction() as session:
         assert (house.count(session, "notices"), house.count(session, "notice_wishes")) == (0, 0)
+
+
+def test_a_webhook_that_was_switched_off_says_why_until_it_is_wanted_again(
+    ada: Person, database: Database, account_id: uuid.UUID
+) -> None:
+    ada.post(f"{PAGE}/webhook", {"url": HOOK})
+    with database.transaction() as session:
+        wishes.webhook_is_gone(session, account_id, HOOK, code="gone")
+    page = ada.get(PAGE).text
+    assert f"{HOOK} answered 410, which means that it is gone for good. Nothing more is sent there." in page
+    assert "Send a test" not in page and ada.post(f"{PAGE}/test", {"channel": "webhook"}).status_code == 404
+    assert 'value="https://ada.example.org/hook"' in page
+    assert ada.post(f"{PAGE}/webhook", {"url": HOOK}).status_code == 201
+    assert "answered 410" not in ada.get(PAGE).text
+    with database.transaction() as session:
+        wishes.webhook_is_gone(session, account_id, HOOK, code="gone")
+    ada.post(f"{PAGE}/webhook", {"url": "https://other.example.org/"})
+    assert "answered 410" not in ada.get(PAGE).text

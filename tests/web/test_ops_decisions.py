@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import uuid
 
@@ -15,6 +14,7 @@ from tasks.ledger.gates import Standing
 from tasks.ledger.states import State
 from tasks.settings import Settings
 from tests.support import house
+from tests.support.pages import words
 from tests.web.conftest import Bench, Person, poll_address
 from webapp import wording
 
@@ -24,10 +24,6 @@ HX = {"HX-Request": "true"}
 def gate(database: Database) -> Standing:
     with database.transaction() as session:
         return gates.of(session, house.QUEUE)
-
-
-def words(page: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def state(database: Database, job_id: uuid.UUID) -> State:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 
 import pytest
@@ -12,6 +11,7 @@ from sqlalchemy import text
 from tasks.database import Database
 from tasks.ledger import retention, transitions
 from tasks.ledger.errors import Category
+from tests.support.pages import words
 from tests.web.conftest import Bench, Person, job_id_in
 from webapp import tokens
 
@@ -25,10 +25,6 @@ def close(database: Database, job_id: uuid.UUID, days: int = 30) -> None:
         )
     with database.transaction() as session:
         assert retention.delete_content(session, job_id, days=days)
-
-
-def words(page: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
 def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: Bench, database: Database) -> None:

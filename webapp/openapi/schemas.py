@@ -164,6 +164,7 @@ FRAME_ORIGINS: Json = {
     "maxItems": upload_links.MOST_ORIGINS,
 }
 RETURN_URL: Json = {"type": "string", "pattern": upload_links.ADDRESS, "maxLength": upload_links.LONGEST_ADDRESS}
+LINK_NAME = "What you call the link; only you are shown it."
 SHOW_RESULT = "Whether whoever handed a document in may read what was made of it."
 WAY_BACK = "Where the pages lead back to."
 
@@ -175,6 +176,7 @@ def whole(low: int, high: int, default: int) -> Json:
 def upload_link_request() -> Json:
     """What a link shall allow."""
     fields = {
+        "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {upload_links.LONGEST_NAME} characters."),
         "expires_in": said(
             whole(upload_links.SHORTEST, upload_links.LONGEST, upload_links.EXPIRES_IN),
             "Seconds until it takes nothing more.",
@@ -190,6 +192,7 @@ def upload_link_request() -> Json:
 UPLOAD_LINK = thing(
     {
         "id": ID,
+        "name": or_null({"type": "string"}, LINK_NAME),
         "state": {"type": "string", "enum": [str(state) for state in LinkState]},
         "workflow": {"type": "string"},
         "options": {"type": "object"},

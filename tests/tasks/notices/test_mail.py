@@ -10,7 +10,7 @@ import pytest
 from tasks.ledger.notice_models import Channel
 from tasks.notices import mails
 from tasks.notices.errors import NotSent
-from tasks.notices.mail import MailPost
+from tasks.notices.mail import MailPost, asked_to_wait
 from tasks.settings import Settings
 from tests.support import house
 from tests.support.receivers import MailReceiver, mail_receiver
@@ -92,6 +92,25 @@ def test_a_recipient_that_is_not_there_is_given_up_and_a_busy_server_is_not(
 ) -> None:
     receiver.refuse = says
     assert outcome(post_to(receiver.port)) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "seconds"),
+    [
+        (b"4.7.1 Greylisted, retry in 300 seconds", 300),
+        (b"4.2.0 <a@example.org>: Recipient address rejected: Greylisted for 5 minutes", 300),
+        (b"Too many messages. Try again in 1 hour.", 3600),
+        (b"busy. Retry-After: 90", 90),
+        (b"please wait 30s", 30),
+        (b"try again later", None),
+        (b"retry in 0 seconds", None),
+        (b"retry in 99999999999999 seconds", None),
+        (b"Mailbox has 300 messages", None),
+        ("\ud800", None),
+    ],
+)
+def test_what_a_mail_server_asks_for_is_read_from_its_words(reply: bytes | str, seconds: float | None) -> None:
+    assert asked_to_wait(reply) == seconds
 
 
 def test_nobody_there_is_said() -> None:

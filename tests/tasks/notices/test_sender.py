@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from standardwebhooks.webhooks import Webhook
 from tasks.database import Database
 from tasks.ledger import notices, transitions, wishes
 from tasks.ledger.notice_models import Channel, Notice
-from tasks.ledger.notices import TRIES, OwedNotice
+from tasks.ledger.notices import LONGEST_WAIT_SECONDS, PAUSES_SECONDS, TRIES, OwedNotice
 from tasks.ledger.states import State
 from tasks.notices.errors import NotSent
 from tasks.notices.sender import Sender, Upkeep, senders
@@ -200,3 +202,127 @@ def test_mail_that_this_site_cannot_send_any_more_is_given_up_in_the_end(
         session.execute(text("UPDATE notices SET created_at = now() - interval '3 days'"))
     assert Upkeep(database.transaction, house.QUEUE).step() == 1
     assert rows(database)[0].error_code == "expired"
+
+
+def two_jobs_end(database: Database, account_id: uuid.UUID, url: str) -> None:
+    for _ in range(2):
+        with database.transaction() as session:
+            job_id = house.submit(session, account_id, uuid.uuid4().hex.encode()).job_id
+            transitions.succeed(session, house.claim(session, job_id), text="The pier.", facts={})
+    assert {row.target for row in rows(database)} == {url}
+
+
+def test_a_receiver_that_is_gone_is_never_asked_again_and_no_other_account_loses_its_own(
+    database: Database, settings: Settings, account_id: uuid.UUID, hook: WebhookReceiver
+) -> None:
+    with database.transaction() as session:
+        other = house.make_account(session)
+        for one in (account_id, other):
+            wishes.wish_webhook(session, one, hook.url)
+    two_jobs_end(database, account_id, hook.url)
+    hook.answers = [500, 410]
+    assert send_all(database, telling(settings)) == 1
+    with database.transaction() as session:
+        wish = wishes.wish_of(session, account_id)
+        assert wish is not None and wish.webhook_url == hook.url, "the control: any other refusal switches nothing off"
+    come_due(database)
+    assert send_all(database, telling(settings)) == 1
+    with database.transaction() as session:
+        wish, others = wishes.wish_of(session, account_id), wishes.wish_of(session, other)
+    assert wish is not None and (wish.webhook_url, wish.webhook_secret) == (None, None)
+    assert wish.webhook_gone_url == hook.url and wish.webhook_gone_at is not None
+    assert others is not None and (others.webhook_url, others.webhook_gone_url) == (hook.url, None)
+    assert [(row.error_code, row.gave_up_at is not None, row.facts) for row in rows(database)] == [
+        ("gone", True, {})
+    ] * 2
+    two_jobs_end(database, account_id, hook.url)
+    come_due(database)
+    assert send_all(database, telling(settings)) == 0 and len(hook.received) == 2
+    with database.transaction() as session:
+        wishes.wish_webhook(session, account_id, hook.url)
+        wish = wishes.wish_of(session, account_id)
+        assert wish is not None and wish.webhook_gone_url is None
+    two_jobs_end(database, account_id, hook.url)
+    assert send_all(database, telling(settings)) == 1 and len(hook.received) == 3
+
+
+def test_an_answer_of_an_address_that_was_left_meanwhile_switches_nothing_off(
+    database: Database, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        wishes.wish_webhook(session, account_id, "https://new.example.org/")
+        wishes.webhook_is_gone(session, account_id, "https://old.example.org/", code="gone")
+        wish = wishes.wish_of(session, account_id)
+    assert wish is not None and wish.webhook_url == "https://new.example.org/" and wish.webhook_gone_url is None
+
+
+def waits(database: Database) -> list[float]:
+    """Seconds until each notice is due, in the order of their keys."""
+    with database.transaction() as session:
+        due = text("SELECT extract(epoch FROM due_at - now()) FROM notices ORDER BY key")
+        return [float(seconds) for seconds in session.execute(due).scalars()]
+
+
+OURS = PAUSES_SECONDS[0]
+
+
+@pytest.mark.parametrize(
+    ("says", "again", "others"),
+    [
+        ("7200", 7200, 7200),
+        ("in two hours", 7200, 7200),
+        ("999999999", LONGEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS),
+        ("5", OURS, 5),
+        ("soon", OURS, 0),
+        ("", OURS, 0),
+    ],
+    ids=["seconds", "date", "too long", "shorter than ours", "odd", "control: nothing"],
+)
+def test_a_receiver_says_when_to_come_back_and_is_left_alone_with_all_that_is_owed_to_it(
+    database: Database,
+    settings: Settings,
+    account_id: uuid.UUID,
+    hook: WebhookReceiver,
+    says: str,
+    again: float,
+    others: float,
+) -> None:
+    if says == "in two hours":
+        says = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
+    hook.answers, hook.retry_after = [503], says
+    with database.transaction() as session:
+        wishes.wish_webhook(session, account_id, hook.url)
+    for key, target in (("a", hook.url), ("b", hook.url), ("c", "https://elsewhere.example/")):
+        with database.transaction() as session:
+            notices.owe_notice(
+                session,
+                queue=house.QUEUE,
+                key=key,
+                channel=Channel.WEBHOOK,
+                target=target,
+                what="test",
+                facts={},
+                account_id=account_id,
+            )
+    with database.transaction() as session:
+        session.execute(text("UPDATE notices SET due_at = now() + interval '1 hour' WHERE key = 'c'"))
+    assert send_all(database, telling(settings)) == 1
+    first, second, elsewhere = waits(database)
+    assert rows(database)[0].error_code == "http_503"
+    slow = 100  # seconds that this machine may take
+    assert again - slow < first <= again + 1
+    assert others - slow < second <= others + 1
+    assert 3600 - slow < elsewhere <= 3600
+
+
+def test_a_mail_server_says_when_to_come_back(
+    database: Database, settings: Settings, account_id: uuid.UUID, mailbox: MailReceiver
+) -> None:
+    mailbox.refuse = "450 4.2.0 Greylisted, please try again in 15 minutes"
+    a_job_ends(database, account_id, None, "ada@example.org")
+    assert send_all(database, mailing(settings, mailbox)) == 1
+    [wait] = waits(database)
+    assert 840 < wait <= 900 and rows(database)[0].error_code == "recipient_refused"
+    mailbox.refuse = ""
+    come_due(database)
+    assert send_all(database, mailing(settings, mailbox)) == 1 and len(mailbox.received) == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -16,8 +19,10 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from tasks.ledger.notice_models import Channel
 from tasks.ledger.notices import OwedNotice
 from tasks.notices.errors import NotSent
+from tasks.notices.signing import signed_headers
 from tasks.notices.targets import addresses_of, read_target
 from tasks.notices.webhook import WebhookPost
+from tests.support import house
 from tests.support.receivers import WebhookReceiver, webhook_receiver
 from tests.tasks.notices.conftest import Certificates, notice
 from webapp.embedded import free_port
@@ -177,3 +182,29 @@ def test_no_proxy_of_the_environment_gets_between(
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     assert outcome(post, receiver.url) is None
+
+
+def test_the_check_that_the_guide_shows_takes_what_we_sign_and_nothing_else(
+    receiver: WebhookReceiver, post: WebhookPost
+) -> None:
+    guide = (house.ROOT / "docs" / "api.md").read_text()
+    [shown] = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def event_in" in block]
+    known: dict[str, Any] = {}
+    exec(shown, known)
+    event_in = known["event_in"]
+    assert outcome(post, receiver.url) is None
+    [sent] = receiver.received
+    body = sent.body.encode()
+    assert event_in(body, sent.headers, SECRET)["type"] == "job.succeeded"
+    others = "whsec_" + base64.b64encode(b"somebody else's secret..").decode()
+    for wrong in (
+        (body + b" ", sent.headers, SECRET),
+        (body, {**sent.headers, "webhook-id": "another"}, SECRET),
+        (body, {**sent.headers, "webhook-timestamp": "1"}, SECRET),
+        (body, {**sent.headers, "webhook-signature": "v1,"}, SECRET),
+        (body, sent.headers, others),
+    ):
+        assert event_in(*wrong) is None
+    old = int(sent.headers["webhook-timestamp"])
+    late = signed_headers("job_7_2", sent.body, SECRET, datetime.fromtimestamp(old - 400, UTC))
+    assert event_in(body, late, SECRET) is None, "rightly signed, and too old"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tasks.provider.retry_after import retry_after_seconds
+from tasks.retry_after import retry_after_seconds
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 

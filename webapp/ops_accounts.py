@@ -1,0 +1,123 @@
+"""The accounts of the site as an operator sees them: how much each asks for, and how much it may. No document."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from tasks.ledger import decisions, limits
+from tasks.ledger.limits import Limit
+from tasks.operator_words import DECIDED, LONGEST_NOTE
+from webapp.forms import LONGEST_EMAIL
+from webapp.limits import MOST, NAMES, limit_in
+from webapp.models import Account
+from webapp.ops_decisions import note_of
+from webapp.parts import parts
+from webapp.sessions import viewer
+from webapp.transactions import transaction
+
+ops_accounts = Blueprint("ops_accounts", __name__, url_prefix="/ops")
+
+PAGE = 50
+DECISIONS_SHOWN = 20
+LAST_LETTER = "\U0010ffff"
+SAY_WHY = "Say why. The reason is kept with the decision."
+CHANGED = "The limits have been changed. They hold from the next document on."
+UNCHANGED = "These were the limits already. Nothing was changed."
+
+
+@ops_accounts.get("/accounts")
+def accounts() -> ResponseReturnValue:
+    """All accounts whose address begins as it was typed, in the order of their addresses."""
+    begins, after = _typed("q"), _typed("after")
+    with transaction() as database:
+        found = accounts_of(database, begins, after, limit=PAGE + 1)
+        use = limits.use_of(database, [one.id for one in found[:PAGE]], parts().settings.limits)
+    return render_template(
+        "ops/accounts.html",
+        accounts=found[:PAGE],
+        use=use,
+        begins=begins,
+        after=found[PAGE - 1].email if len(found) > PAGE else None,
+        paged=bool(after),
+    )
+
+
+def _typed(name: str) -> str:
+    return request.args.get(name, "").replace("\0", "").strip().lower()[:LONGEST_EMAIL]
+
+
+def accounts_of(session: Session, begins: str, after: str, *, limit: int) -> Sequence[Account]:
+    """The accounts whose address begins so, from the one after `after` on.
+
+    In the order of the letters' codes, whatever the language of the database: that of the index that finds beginnings.
+    """
+    statement = select(Account).where(Account.email.bool_op("~>~")(after))
+    if begins:
+        beginning = Account.email.bool_op("~>=~")(begins), Account.email.bool_op("~<~")(begins + LAST_LETTER)
+        statement = statement.where(*beginning)
+    return session.execute(statement.order_by(text("accounts.email USING ~<~")).limit(limit)).scalars().all()
+
+
+@ops_accounts.get("/accounts/<uuid:account_id>")
+def account(account_id: uuid.UUID) -> ResponseReturnValue:
+    """How far one account has used up its limits, and the form that changes them."""
+    return account_page(account_id)
+
+
+@ops_accounts.post("/accounts/<uuid:account_id>/limits")
+def set_limits(account_id: uuid.UUID) -> ResponseReturnValue:
+    """Change the limits of an account, for a stated reason. Empty: as the site has it; 0: no limit."""
+    typed = {limit: request.form.get(str(limit), "").strip() for limit in Limit}
+    wanted = {limit: limit_in(one, limit) for limit, one in typed.items()}
+    errors = {
+        str(limit): f"Write a number up to {MOST[limit]:,}, or leave it empty."
+        for limit, one in typed.items()
+        if one and wanted[limit] is None
+    }
+    note = note_of(request.form)
+    if not note:
+        errors["note"] = SAY_WHY
+    if errors:
+        return account_page(account_id, errors), 422
+    with transaction() as database:
+        # Held to the end, so that the account is not deleted meanwhile.
+        held = select(Account.id).where(Account.id == account_id).with_for_update(read=True)
+        if database.execute(held).one_or_none() is None:
+            abort(404)
+        queue = parts().settings.queue_name
+        changed = decisions.set_limits(database, queue, account_id, wanted, by=viewer().email, note=note)
+    flash(CHANGED if changed else UNCHANGED)
+    return redirect(url_for("ops_accounts.account", account_id=account_id), 303)
+
+
+def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None) -> str:
+    """The page, with each error beside its field; 404 if there is no such account."""
+    site = parts().settings.limits
+    with transaction() as database:
+        found = database.get(Account, account_id)
+        if found is None:
+            abort(404)
+        own = limits.own_limits(database, account_id)
+        standing = limits.standing(database, account_id, site)
+        decided = decisions.about_account(database, account_id, limit=DECISIONS_SHOWN)
+    set_now = {str(limit): getattr(own, limit) for limit in Limit}
+    return render_template(
+        "ops/account.html",
+        account=found,
+        names=NAMES,
+        standing=standing,
+        own=own,
+        site=site,
+        typed=request.form if errors else {name: "" if most is None else most for name, most in set_now.items()},
+        errors=errors or {},
+        decisions=decided,
+        decided=DECIDED,
+        longest_note=LONGEST_NOTE,
+        done=get_flashed_messages(),
+    )
