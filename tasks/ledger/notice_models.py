@@ -78,6 +78,7 @@ class NoticeWish(Base):
     """What an account wants to be told. No row: nothing. `email` is the address, None until its owner confirmed it.
 
     `webhook_secret` signs what goes to `webhook_url`; it is shown to its owner once, and has to be kept to sign with.
+    `language` is what the mails are written in, None: English.
     """
 
     __tablename__ = "notice_wishes"
@@ -88,6 +89,7 @@ class NoticeWish(Base):
     account_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     email: Mapped[str | None]
     email_on: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    language: Mapped[str | None]
     webhook_url: Mapped[str | None]
     webhook_secret: Mapped[str | None]
     changed_at: Mapped[datetime] = mapped_column(server_default=func.now())
