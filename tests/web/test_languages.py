@@ -45,5 +45,5 @@ def test_programs_and_operators_are_spoken_to_in_english(program: Program, olga:
     with database.transaction() as session:
         session.execute(update(Account).values(language="de"))
     assert program.ask("GET", "/jobs/none", **GERMAN).status_code == 404
-    assert "New document" in olga.get("/ops/", **GERMAN).text
+    assert "New document" in olga.get("/ops", **GERMAN).text
     assert "Neues Dokument" in olga.get("/", **GERMAN).text
