@@ -5,7 +5,7 @@ VENV := .venv
 TEST_PROCESSES ?= 6
 BIN := $(VENV)/bin
 
-.PHONY: help demo test drills chaos screenshots lint settings lock clean
+.PHONY: help demo test drills chaos screenshots lint words settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -41,6 +41,12 @@ chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at r
 
 screenshots: $(VENV)/installed ## take the pictures in docs/img anew; needs Chromium: docs/pictures.md
 	$(BIN)/python -m tests.screenshots
+
+words: $(VENV)/installed ## find all texts for people, and bring the catalogues in tasks/languages/ up to them
+	@words=$$(mktemp); trap 'rm -f "$$words"' EXIT; $(BIN)/pybabel --quiet extract -F pyproject.toml -k lazy --no-location \
+	  --sort-output --width 120 --omit-header -o "$$words" . && for language in $(notdir $(basename $(wildcard tasks/languages/*.po))); do \
+	  $(BIN)/pybabel --quiet update --no-fuzzy-matching --ignore-obsolete --omit-header --width 120 -i "$$words" -l $$language \
+	  -o tasks/languages/$$language.po; done
 
 settings: $(VENV)/installed ## write docs/settings.md anew from tasks/settings.py
 	$(BIN)/python -m tasks settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md

@@ -25,6 +25,7 @@ from webapp import (
     errors,
     health,
     jobs,
+    languages,
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
     metrics,
     models,
@@ -68,6 +69,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
     request_log.init_app(app)
+    languages.init_app(app)
     operators.init_app(app)
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"

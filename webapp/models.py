@@ -31,6 +31,7 @@ class Account(Base):
 
     `password_hash` is NO_PASSWORD for who signs in elsewhere. `email_proven_at` None: nobody has shown that the address
     is theirs. A session counts while it carries today's `session_stamp`. `exporting_until` None: no export runs.
+    `language` None: the one that the browser asks for.
     """
 
     __tablename__ = "accounts"
@@ -48,6 +49,7 @@ class Account(Base):
     email_proven_at: Mapped[datetime | None]
     session_stamp: Mapped[int] = mapped_column(default=0, server_default="0")
     exporting_until: Mapped[datetime | None]
+    language: Mapped[str | None]
 
     is_authenticated = True
     is_active = True

@@ -12,6 +12,7 @@ import uuid
 from flask import request, session, url_for
 from flask_login import current_user, login_user, logout_user
 
+from webapp import languages
 from webapp.extensions import login
 from webapp.models import Account
 from webapp.security import safe_next
@@ -38,7 +39,10 @@ def load_account(account_id: str) -> Account | None:
     with transaction() as database:
         account = database.get(Account, key)
     # A session without a stamp is of the release before stamps; every account had 0 then.
-    return account if account is not None and session.get(STAMP, 0) == account.session_stamp else None
+    if account is None or session.get(STAMP, 0) != account.session_stamp:
+        return None
+    languages.prefer(account.language)
+    return account
 
 
 def begin_session(account: Account, stamp: int | None = None) -> None:

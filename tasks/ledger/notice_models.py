@@ -79,6 +79,7 @@ class NoticeWish(Base):
 
     `webhook_secret` signs what goes to `webhook_url`; it is shown to its owner once, and has to be kept to sign with.
     `webhook_gone_url` was switched off, since its receiver said at `webhook_gone_at` that it is gone for good.
+    `language` is what the mails are written in, None: English.
     """
 
     __tablename__ = "notice_wishes"
@@ -89,6 +90,7 @@ class NoticeWish(Base):
     account_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     email: Mapped[str | None]
     email_on: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    language: Mapped[str | None]
     webhook_url: Mapped[str | None]
     webhook_secret: Mapped[str | None]
     webhook_gone_url: Mapped[str | None]

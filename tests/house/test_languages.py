@@ -1,0 +1,59 @@
+"""Whatever a person may read is there in every language: complete, and with the same facts in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from babel.messages import Catalog
+from babel.messages.frontend import CommandLineInterface
+from babel.messages.pofile import read_po
+
+from tasks.languages import ENGLISH, LANGUAGES
+
+HOUSE = Path(__file__).parents[2]
+CATALOGUES = HOUSE / "tasks" / "languages"
+OTHERS = sorted(set(LANGUAGES) - {ENGLISH})
+PLACEHOLDER = re.compile(r"%\(\w+\)s|%%|%")
+
+
+def read(path: Path) -> Catalog:
+    with path.open("rb") as written:
+        return read_po(written)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """What `make words` finds in the code and the templates."""
+    found = tmp_path_factory.mktemp("words") / "texts.pot"
+    arguments = ["pybabel", "--quiet", "extract", "-F", "pyproject.toml", "-k", "lazy", "-o", str(found), "."]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(HOUSE)
+        CommandLineInterface().run(arguments)
+    return read(found)
+
+
+def test_each_language_that_is_offered_has_a_catalogue_and_the_other_way_round() -> None:
+    assert {path.stem for path in CATALOGUES.glob("*.po")} == set(OTHERS)
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_a_catalogue_holds_each_text_and_nothing_else(code: str, texts: Catalog) -> None:
+    catalogue = read(CATALOGUES / f"{code}.po")
+    wanted, there = {message.id for message in texts if message.id}, {message.id for message in catalogue if message.id}
+    assert len(wanted) > 1
+    assert wanted - there == set(), "not in the catalogue: run `make words`, then translate"
+    assert there - wanted == set(), "no longer used: run `make words`"
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_each_text_is_translated_with_the_same_facts(code: str) -> None:
+    for message in read(CATALOGUES / f"{code}.po"):
+        if not message.id:
+            continue
+        said = message.string if isinstance(message.string, tuple) else (message.string,)
+        assert all(said) and not message.fuzzy, f"not translated: {message.id}"
+        originals = message.id if isinstance(message.id, tuple) else (message.id,)
+        facts = set(PLACEHOLDER.findall(originals[-1]))  # the singular may say "one" instead of a number
+        assert set(PLACEHOLDER.findall(said[-1])) == facts, f"other facts than in: {message.id}"
