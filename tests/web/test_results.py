@@ -101,7 +101,7 @@ def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, 
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     header = answer.headers["Content-Disposition"]
     assert header.startswith('attachment; filename="') and "\n" not in header
-    assert unquote(header.partition("filename*=UTF-8''")[2]) == 'Summary of Отчёт "порт".pdf\r\nX: y.md'
+    assert unquote(header.partition("filename*=UTF-8''")[2]) == 'Summary of Отчёт "порт".pdf X: y.md'
 
 
 def test_there_is_no_file_before_there_is_a_summary(ada: Person, bench: Bench) -> None:
