@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import structlog
-from flask import Flask, Response, current_app, g, json, redirect, render_template, request, session
+from flask import Flask, Response, current_app, g, json, render_template, request, session
 from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm.exc import ObjectDeletedError
-from werkzeug.exceptions import HTTPException, SecurityError
+from werkzeug.exceptions import BadHost, HTTPException
 from werkzeug.routing import RequestRedirect
 
 from tasks import sentry
@@ -58,6 +58,7 @@ PAGES: dict[int, tuple[str, str]] = {
 
 def init_app(app: Flask) -> None:
     """Answer every error in the look of the site, or as a problem document under /api/."""
+    app.after_request(_on_this_site)
     app.register_error_handler(CSRFError, form_too_old)
     app.register_error_handler(RateLimitExceeded, too_often)
     app.register_error_handler(HTTPException, http_error)
@@ -95,11 +96,9 @@ def not_found() -> tuple[str, int]:
 def http_error(error: HTTPException) -> ResponseReturnValue:
     """An error with a status. Redirects are no errors."""
     status = error.code or 500
-    if isinstance(error, RequestRedirect):
-        return _on_this_site(error)
     if status < 400:
         return error
-    if isinstance(error, SecurityError):  # the host it names is no host, so a page could not even have links
+    if isinstance(error, BadHost):  # the host it names is no host, so a page could not even have links
         return Response(f"{PAGES[400][0]}\n", 400, content_type="text/plain; charset=utf-8")
     headers = {
         name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After", "WWW-Authenticate")
@@ -111,10 +110,13 @@ def http_error(error: HTTPException) -> ResponseReturnValue:
     return (*error_page(status), headers)
 
 
-def _on_this_site(error: RequestRedirect) -> ResponseReturnValue:
-    """To the right spelling of the address. It says no host: the one in the request could be anything."""
-    to = urlsplit(error.new_url)
-    return redirect(urlunsplit(("", "", to.path, to.query, "")), error.code)
+def _on_this_site(response: Response) -> Response:
+    """The router knows the right spelling of an address, and names the host of the request: that could be anything."""
+    if isinstance(request.routing_exception, RequestRedirect):
+        to = urlsplit(request.routing_exception.new_url)
+        response.location = urlunsplit(("", "", to.path, to.query, ""))
+        response.data = b""
+    return response
 
 
 def form_too_old(error: CSRFError) -> ResponseReturnValue:
