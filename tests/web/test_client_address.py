@@ -12,40 +12,39 @@ from tests.web.conftest import Bench, Browser, Person, Program, poll_address
 from tests.web.test_embed import Sender
 from webapp.extensions import client_address
 
+COUNTED = [
+    (0, None, "203.0.113.9", "203.0.113.9"),
+    (0, "10.1.1.1", "203.0.113.9", "203.0.113.9"),
+    (1, None, "203.0.113.9", "203.0.113.9"),
+    (1, "10.1.1.1", "172.16.0.1", "10.1.1.1"),
+    (1, "6.6.6.6, 10.1.1.1", "172.16.0.1", "10.1.1.1"),
+    (1, "6.6.6.6,7.7.7.7 , 10.1.1.1", "172.16.0.1", "10.1.1.1"),
+    (2, "6.6.6.6, 10.1.1.1, 172.16.0.2", "172.16.0.1", "10.1.1.1"),
+    (2, "6.6.6.6", "172.16.0.1", "172.16.0.1"),
+    (1, "6.6.6.6, 10.1.1.1:51234", "172.16.0.1", "10.1.1.1"),
+    (1, "::ffff:10.1.1.1", "172.16.0.1", "10.1.1.1"),
+    (1, "2001:db8:1:2:3:4:5:6", "172.16.0.1", "2001:db8:1:2::/64"),
+    (1, "2001:db8:1:2:ffff::1", "172.16.0.1", "2001:db8:1:2::/64"),
+    (1, "[2001:db8:1:2::9]:443", "172.16.0.1", "2001:db8:1:2::/64"),
+    (1, "2001:db8:1:3::1", "172.16.0.1", "2001:db8:1:3::/64"),
+    (1, "unknown", "172.16.0.1", "unknown"),
+    (1, "[", "172.16.0.1", "["),
+    (0, None, "", ""),
+]
+"""Trusted proxies, X-Forwarded-For, who is connected, and who is counted."""
 
-@pytest.mark.parametrize(
-    ("hops", "forwarded", "connected", "counted"),
-    [
-        (0, None, "203.0.113.9", "203.0.113.9"),
-        (0, "10.1.1.1", "203.0.113.9", "203.0.113.9"),
-        (1, None, "203.0.113.9", "203.0.113.9"),
-        (1, "10.1.1.1", "172.16.0.1", "10.1.1.1"),
-        (1, "6.6.6.6, 10.1.1.1", "172.16.0.1", "10.1.1.1"),
-        (1, "6.6.6.6,7.7.7.7 , 10.1.1.1", "172.16.0.1", "10.1.1.1"),
-        (2, "6.6.6.6, 10.1.1.1, 172.16.0.2", "172.16.0.1", "10.1.1.1"),
-        (2, "6.6.6.6", "172.16.0.1", "172.16.0.1"),
-        (1, "6.6.6.6, 10.1.1.1:51234", "172.16.0.1", "10.1.1.1"),
-        (1, "::ffff:10.1.1.1", "172.16.0.1", "10.1.1.1"),
-        (1, "2001:db8:1:2:3:4:5:6", "172.16.0.1", "2001:db8:1:2::/64"),
-        (1, "2001:db8:1:2:ffff::1", "172.16.0.1", "2001:db8:1:2::/64"),
-        (1, "[2001:db8:1:2::9]:443", "172.16.0.1", "2001:db8:1:2::/64"),
-        (1, "2001:db8:1:3::1", "172.16.0.1", "2001:db8:1:3::/64"),
-        (1, "unknown", "172.16.0.1", "unknown"),
-        (1, "[", "172.16.0.1", "["),
-        (0, None, "", ""),
-    ],
-)
-def test_who_is_counted(
-    make_app: Callable[..., Flask], hops: int, forwarded: str | None, connected: str, counted: str
-) -> None:
-    app = make_app(proxy_hops=hops)
+
+def test_who_is_counted(make_app: Callable[..., Flask]) -> None:
     seen: list[str] = []
-    app.before_request(lambda: seen.append(client_address()))
-    headers = (
-        {} if forwarded is None else {"X-Forwarded-For": forwarded, "X-Real-IP": "9.9.9.9", "Client-IP": "9.9.9.9"}
-    )
-    app.test_client().get("/healthz", headers=headers, environ_overrides={"REMOTE_ADDR": connected})
-    assert seen == [counted]
+    apps = {hops: make_app(proxy_hops=hops) for hops in (0, 1, 2)}
+    for app in apps.values():
+        app.before_request(lambda: seen.append(client_address()))
+    for hops, forwarded, connected, counted in COUNTED:
+        headers = {"X-Real-IP": "9.9.9.9", "Client-IP": "9.9.9.9", "True-Client-IP": "9.9.9.9"}
+        if forwarded is not None:
+            headers["X-Forwarded-For"] = forwarded
+        apps[hops].test_client().get("/healthz", headers=headers, environ_overrides={"REMOTE_ADDR": connected})
+        assert seen.pop() == counted, (hops, forwarded)
 
 
 def many(browser: Browser, forwarded: Iterator[str]) -> list[int]:
