@@ -144,6 +144,27 @@ def test_a_hostile_result_runs_nothing_and_asks_no_other_host(window: Window) ->
     page.close()
 
 
+def test_polling_outlives_an_outage_and_ends_with_the_job(window: Window) -> None:
+    """Pollers gave up for good when the server was away for a moment, or went on for ever after the end."""
+    with window.database.transaction() as session:
+        job_id = house.submit(session, window.account_id, b"A text that waits.").job_id
+    page, polls = window.context.new_page(), []
+    page.goto(f"/jobs/{job_id}")
+    page.on("request", lambda request: polls.append(request.url) if "/status" in request.url else None)
+    window.context.set_offline(True)
+    expect(page.get_by_text("The connection is interrupted. Still trying.")).to_be_visible()
+    expect(page.locator("#job-status")).to_have_attribute("data-state", "queued")
+    failed = len(polls)
+    window.context.set_offline(False)
+    house.wait_until(lambda: page.evaluate("document.getElementById('net').hidden"))
+    with window.database.transaction() as session:
+        transitions.cancel(session, job_id, window.account_id)
+    expect(page.locator("#job-status")).to_have_attribute("data-state", "cancelled")
+    assert 0 < failed < len(polls)
+    assert page.locator("[hx-get], [hx-trigger]").count() == 0, "nothing is left that could ask again"
+    page.close()
+
+
 def test_after_signing_out_back_leads_to_the_sign_in_page(window: Window) -> None:
     """The last one here. The result was readable by Back, after its reader had signed out."""
     page = window.context.new_page()
