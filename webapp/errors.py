@@ -112,8 +112,9 @@ def http_error(error: HTTPException) -> ResponseReturnValue:
 
 def _on_this_site(response: Response) -> Response:
     """The router knows the right spelling of an address, and names the host of the request: that could be anything."""
-    if isinstance(request.routing_exception, RequestRedirect):
-        to = urlsplit(request.routing_exception.new_url)
+    wrong = request.routing_exception
+    if isinstance(wrong, RequestRedirect) and response.location == wrong.new_url:
+        to = urlsplit(wrong.new_url)
         response.location = urlunsplit(("", "", to.path, to.query, ""))
         response.data = b""
     return response
