@@ -19,6 +19,7 @@ from webapp import (
     api_docs,
     as_text,
     assets,
+    bodies,
     cost_words,
     documents,
     embed,
@@ -132,6 +133,7 @@ def _configure(app: Flask, settings: Settings) -> None:
 
 def _extend(app: Flask) -> None:
     htmx.init_app(app)
+    bodies.init_app(app)
     db.init_app(app)
     with app.app_context():
         end_forsaken_transactions(db.engine)

@@ -10,7 +10,7 @@ from flask import Blueprint, current_app, render_template
 from flask.typing import ResponseReturnValue
 
 from webapp import openapi
-from webapp.parts import parts
+from webapp.parts import parts, site_address
 from webapp.programs import answer
 
 api_docs = Blueprint("api_docs", __name__)
@@ -28,7 +28,12 @@ def page() -> ResponseReturnValue:
     """The same for people. It needs no sign-in, and nothing from outside."""
     described = _document()
     return render_template(
-        "api_docs.html", api=described, operations=_by_tag(described), fields=fields_of, of=_resolver
+        "api_docs.html",
+        api=described,
+        site=site_address(),
+        operations=_by_tag(described),
+        fields=fields_of,
+        of=_resolver,
     )
 
 

@@ -20,7 +20,7 @@ from webapp.as_text import as_text
 from webapp.as_word import as_word
 from webapp.provenance import provenance_of
 from webapp.sessions import viewer
-from webapp.titles import cut
+from webapp.titles import cut, one_line
 from webapp.transactions import transaction
 from webapp.work_words import title_of
 
@@ -138,7 +138,7 @@ def attachment(content: bytes, filename: str, content_type: str) -> Response:
 
 def attachment_header(filename: str) -> str:
     """What makes an answer a download under this name, whatever letters it is written in (RFC 6266)."""
-    name = cut(filename.replace("/", "-").replace("\\", "-"), LONGEST_FILENAME)
+    name = cut(one_line(filename).replace("/", "-").replace("\\", "-"), LONGEST_FILENAME)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
     if not plain.partition(".")[0]:

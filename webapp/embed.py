@@ -15,17 +15,16 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response, abort, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
-from flask_limiter.util import get_remote_address
 from sqlalchemy.exc import IntegrityError
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from tasks.workflows import WORKFLOWS, OptionsWrong
 from tasks.workflows.base import check_options
-from webapp import link_words, signing, status_page, upload_links, wording
+from webapp import bodies, link_words, signing, status_page, upload_links, wording
 from webapp.documents import attachment
 from webapp.door import HandedIn, NotAccepted, chosen_files, take_form
-from webapp.errors import drain, seconds_until_allowed
-from webapp.extensions import limiter
+from webapp.errors import seconds_until_allowed
+from webapp.extensions import client_address, limiter
 from webapp.limits import OverLimit
 from webapp.parts import parts
 from webapp.security import content_security_policy
@@ -54,7 +53,7 @@ def let_be_framed(response: Response) -> Response:
 def sender_key() -> str:
     """Who hands in by which link, without the link itself: Redis is told nothing that opens anything."""
     token = str((request.view_args or {}).get("token"))
-    return f"upload:{hashlib.sha256(token.encode()).hexdigest()[:32]}:{get_remote_address()}"
+    return f"upload:{hashlib.sha256(token.encode()).hexdigest()[:32]}:{client_address()}"
 
 
 @embed.get("/embed/<token>")
@@ -108,10 +107,9 @@ def _record(link: Link, handed_in: HandedIn, form_key: uuid.UUID) -> uuid.UUID:
 
 @embed.errorhandler(RequestEntityTooLarge)
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
-    """More than a form may hold: refused unread."""
-    drain()
+    """More than a form may hold: what was typed comes back, and the file does not."""
     sentence = wording.file_too_large(parts().settings.max_upload_bytes)
-    return form_page(_link_or_404(_token()), {"file": sentence}, 413, read=False)
+    return form_page(_link_or_404(_token()), {"file": sentence}, 413)
 
 
 @embed.errorhandler(RateLimitExceeded)
@@ -198,16 +196,14 @@ def _shown(link: Link, page: StatusPage, receipt: str) -> dict[str, object]:
     }
 
 
-def form_page(
-    link: Link, errors: Mapping[str, object] | None = None, status: int = 200, *, read: bool = True
-) -> tuple[str, int]:
-    """The form with each error beside its field. `read` False: what was typed was never read, and is not kept."""
+def form_page(link: Link, errors: Mapping[str, object] | None = None, status: int = 200) -> tuple[str, int]:
+    """The form with what was typed kept, and each error beside its field."""
     page = render_template(
         "embed/form.html",
         link=link,
         workflow=WORKFLOWS.get(link.row.workflow),
         proof=signing.sign_form(link.row.id, uuid.uuid4()),
-        typed=request.form if request.method == "POST" and read else {},
+        typed=bodies.typed(),
         errors=errors or {},
         settings=parts().settings,
         back=_way_back(link),

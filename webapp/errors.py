@@ -6,6 +6,7 @@ import math
 import time
 import uuid
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 from flask import Flask, Response, current_app, g, json, render_template, request, session
@@ -16,7 +17,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm.exc import ObjectDeletedError
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import BadHost, HTTPException
+from werkzeug.routing import RequestRedirect
 
 from tasks import sentry
 from tasks.database import is_out_of_reach
@@ -29,8 +31,6 @@ from webapp.transactions import transaction
 from webapp.wording import HAND_IN_AGAIN
 
 log = structlog.get_logger()
-
-MOST_TO_DRAIN = 128 * 1024 * 1024
 
 PAGES: dict[int, tuple[str, str]] = {
     400: ("This request was not understood", "Go back, reload the page, and try again."),
@@ -58,6 +58,7 @@ PAGES: dict[int, tuple[str, str]] = {
 
 def init_app(app: Flask) -> None:
     """Answer every error in the look of the site, or as a problem document under /api/."""
+    app.after_request(_on_this_site)
     app.register_error_handler(CSRFError, form_too_old)
     app.register_error_handler(RateLimitExceeded, too_often)
     app.register_error_handler(HTTPException, http_error)
@@ -97,8 +98,8 @@ def http_error(error: HTTPException) -> ResponseReturnValue:
     status = error.code or 500
     if status < 400:
         return error
-    if status == 413:
-        drain()
+    if isinstance(error, BadHost):  # the host it names is no host, so a page could not even have links
+        return Response(f"{PAGES[400][0]}\n", 400, content_type="text/plain; charset=utf-8")
     headers = {
         name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After", "WWW-Authenticate")
     }
@@ -109,21 +110,14 @@ def http_error(error: HTTPException) -> ResponseReturnValue:
     return (*error_page(status), headers)
 
 
-def drain() -> None:
-    """Read on to the end of what is being sent, to a limit, and forget it.
-
-    A browser that is still sending when the connection closes shows its own error instead of our page.
-    """
-    left = min(request.content_length or 0, MOST_TO_DRAIN)
-    stream = request.environ["wsgi.input"]
-    try:
-        while left > 0:
-            read = len(stream.read(min(left, 64 * 1024)))
-            if not read:
-                return
-            left -= read
-    except (OSError, ValueError):
-        return
+def _on_this_site(response: Response) -> Response:
+    """The router knows the right spelling of an address, and names the host of the request: that could be anything."""
+    wrong = request.routing_exception
+    if isinstance(wrong, RequestRedirect) and response.location == wrong.new_url:
+        to = urlsplit(wrong.new_url)
+        response.location = urlunsplit(("", "", to.path, to.query, ""))
+        response.data = b""
+    return response
 
 
 def form_too_old(error: CSRFError) -> ResponseReturnValue:

@@ -15,9 +15,9 @@ from tasks.ledger import gates, transitions
 from tasks.ledger.pulse import pulse_of
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
-from webapp import deadlines, my_documents, status_page, wording
+from webapp import bodies, deadlines, my_documents, status_page, wording
 from webapp.door import NotAccepted, chosen_files, take_form
-from webapp.errors import drain, form_too_old, not_found
+from webapp.errors import form_too_old, not_found
 from webapp.handing_in import MOST_AT_ONCE, Outcome, hand_in_each
 from webapp.hx import is_htmx
 from webapp.limits import OverLimit, my_limits
@@ -58,7 +58,7 @@ def home_page(
 ) -> str:
     """The first page, with what was typed kept, each error beside its field, and each refused file with its reason."""
     settings = parts().settings
-    typed = request.form if request.method == "POST" and not _is_too_large() else {}
+    typed = bodies.typed()
     return render_template(
         "home.html",
         mine=my_documents.asked_for() if current_user.is_authenticated else None,
@@ -99,12 +99,6 @@ def _chosen(name: str | None) -> str:
     """The workflow that is marked on the form: the one asked for, if it is offered; else the first."""
     names = [workflow.name for workflow in offered()]
     return name if name in names else names[0]
-
-
-def _is_too_large() -> bool:
-    """A form that was too large was never read; asking for its fields would refuse it again."""
-    limit = request.max_content_length
-    return limit is not None and (request.content_length or 0) > limit
 
 
 @jobs.post("/jobs")
@@ -161,8 +155,7 @@ def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
 
 @jobs.errorhandler(RequestEntityTooLarge)
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
-    """More than a form may hold: refused unread, so there is nothing that could be kept."""
-    drain()
+    """More than a form may hold: what was typed comes back, and the files do not."""
     said = wording.request_too_large(parts().settings.max_upload_bytes)
     return ({"error": said} if _by_script() else home_page({"file": said})), 413
 

@@ -25,6 +25,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 ONE_YEAR = 365 * 24 * 3600
@@ -40,7 +41,7 @@ def _add_headers(response: Response) -> Response:
         response.headers.setdefault(name, value)
     if request.is_secure:
         response.headers.setdefault("Strict-Transport-Security", f"max-age={ONE_YEAR}")
-    if request.endpoint != "static":
+    if request.endpoint != "static" or response.status_code not in (200, 206, 304):
         response.headers.setdefault("Cache-Control", "private, no-store")
         response.vary.update(["Authorization"] if is_api() else ["HX-Request", "Cookie"])
     return response
@@ -65,9 +66,16 @@ def unauthorized() -> AnyResponse:
     """To the sign-in page and back again. A fragment cannot show a page, so htmx is told to go there itself."""
     session.pop("_flashes", None)
     if is_htmx():
-        page = urlsplit(request.headers.get("HX-Current-URL", ""))
-        return Response(status=401, headers={"HX-Redirect": sign_in_address(page.path)})
+        return Response(status=401, headers={"HX-Redirect": sign_in_address(_page_asking())})
     return redirect(sign_in_address(request.path if request.method == "GET" else "/"))
+
+
+def _page_asking() -> str:
+    """The path of the page in which htmx works, by its own account; empty where that is no address."""
+    try:
+        return urlsplit(request.headers.get("HX-Current-URL", "")).path
+    except ValueError:
+        return ""
 
 
 def sign_in_address(back_to: str) -> str:

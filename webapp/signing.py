@@ -23,9 +23,11 @@ def sign(salt: str, *ids: uuid.UUID) -> str:
 def read(salt: str, signed: str, ids: int) -> list[uuid.UUID] | None:
     """The so many ids of a word that `sign` made with this salt; None for anything else."""
     try:
-        return _ids(_signer(Signer, salt).unsign(signed.encode()), ids)
+        found = _ids(_signer(Signer, salt).unsign(signed.encode()), ids)
     except (BadSignature, UnicodeError):
         return None
+    # A signature can be spelt in many ways that are read alike, and what is counted by the word would count for each.
+    return found if found is not None and sign(salt, *found) == signed else None
 
 
 def sign_form(link_id: uuid.UUID, form_key: uuid.UUID) -> str:

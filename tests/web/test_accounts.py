@@ -92,13 +92,37 @@ def test_signing_in_clears_what_was_in_the_session_before(browser: Browser, regi
         assert session.get("csrf_token") != before
 
 
+@pytest.mark.parametrize("way", ["signing in", "registering"])
+def test_a_session_that_somebody_planted_opens_nothing_afterwards(
+    app: Flask, browser: Browser, registered: str, way: str
+) -> None:
+    """A stranger's cookie in a victim's browser: after the sign-in the stranger holds nothing that is worth more."""
+    browser.token("/login")
+    planted = browser.client.get_cookie("session")
+    assert planted is not None
+    if way == "signing in":
+        assert sign_in(browser, registered).status_code == 303
+    else:
+        assert browser.post("/register", {"email": "eve@example.org", "password": PASSWORD}).status_code == 303
+    fresh = browser.client.get_cookie("session")
+    assert fresh is not None and fresh.value != planted.value
+    stranger = app.test_client()
+    stranger.set_cookie("session", planted.value)
+    assert stranger.get("/account").status_code == 302
+    old_proof = browser.client.post("/account/tokens", data={"csrf_token": browser._token, "name": "x"})
+    assert old_proof.status_code == 400, "nor does a proof of origin from before count"
+
+
 def test_a_wrong_password_and_an_unknown_address_get_the_same_answer(browser: Browser, registered: str) -> None:
+    sign_in(browser, "first@example.org", "-")  # the first one is told the session that it begins
     wrong = sign_in(browser, registered, "not the password")
     unknown = sign_in(browser, "who@example.org", "not the password")
     assert wrong.status_code == unknown.status_code == 401
     assert without_token(wrong.text.replace(registered, "")) == without_token(
         unknown.text.replace("who@example.org", "")
     )
+    told = [{**answer.headers, "Content-Length": "", "Date": ""} for answer in (wrong, unknown)]
+    assert told[0] == told[1]
 
 
 def without_token(page: str) -> str:
@@ -173,6 +197,13 @@ def test_guessing_one_account_is_stopped_and_the_page_says_until_when(browser: B
     assert "You can try again at" in answer.text
     assert 0 < int(answer.headers["Retry-After"]) <= 601
     assert sign_in(browser, "other@example.org", "guess").status_code == 401
+
+
+def test_guessing_at_an_unknown_address_is_stopped_in_the_same_way(browser: Browser) -> None:
+    """Else the limit would say who has an account."""
+    answers = [sign_in(browser, "who@example.org", "guess") for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert "You can try again at" in answers[-1].text
 
 
 def test_guessing_many_accounts_from_one_address_is_stopped(browser: Browser) -> None:

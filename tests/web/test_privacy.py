@@ -112,6 +112,70 @@ def test_every_answer_has_the_headers_and_none_may_be_kept(
             assert "Strict-Transport-Security" not in answer.headers, path
 
 
+def test_only_the_queue_dashboard_has_a_policy_of_its_own_and_nothing_that_somebody_sees_may_be_kept(
+    make_app: Callable[..., Flask], olga: Person, bench: Bench
+) -> None:
+    """A result was readable by Back after signing out, and a proxy stored what was one person's for all.
+
+    Walked as an operator, who gets a page from every address; in a frame of another site none of them is shown.
+    """
+    app = make_app(rq_dashboard_enabled=True)
+    person, job_id, asked = Person(app, olga.id), bench.succeeded(), 0
+    person.token("/account")
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<[^>]+>", lambda gap: str(job_id) if "uuid" in gap[0] else "1", rule.rule)
+        asking = {"GET", "POST"} if rule.rule.startswith("/api/v1") else {"GET", "HEAD", "OPTIONS", "POST"}
+        for method in sorted((rule.methods or set()) & asking):
+            answer = person.client.open(path, method=method)
+            policy = answer.headers["Content-Security-Policy"]
+            assert policy.endswith("frame-ancestors 'none'") and "default-src 'none'" in policy, path
+            assert policy == CSP or path.startswith("/ops/rq"), path
+            if not rule.endpoint.endswith(("static", "favicon")):
+                assert "no-store" in answer.headers["Cache-Control"], (method, path)
+            assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", path
+            cookies = answer.headers.getlist("Set-Cookie")
+            assert all(re.match("session=[^;]+; .*HttpOnly; Path=/; SameSite=Lax", cookie) for cookie in cookies), path
+            answer.close()
+            asked += answer.status_code == 200
+    assert asked > 40
+
+
+def test_what_is_not_an_ordinary_page_may_not_be_kept_either(ada: Person, bench: Bench) -> None:
+    """Errors under /static too: they are pages with the way to one's account, and browsers keep a 404."""
+    job_id = bench.succeeded()
+    ada.token("/account")
+    answers = [
+        *(
+            ada.get(f"/jobs/{job_id}/{name}")
+            for name in ("result.md", "result.txt", "result.docx", "original", "status")
+        ),
+        *(ada.get(path) for path in ("/static/nothing.js", "/nothing", f"/jobs/{uuid.uuid4()}", "//login")),
+        *(ada.client.post(path) for path in ("/", "/jobs", "/login")),
+        ada.post("/account/export"),
+        ada.post("/logout"),
+        ada.get(f"/jobs/{job_id}"),
+    ]
+    assert {answer.status_code for answer in answers} == {200, 302, 303, 308, 400, 404, 405}
+    for answer in answers:
+        assert answer.headers.get("Cache-Control") == "private, no-store", answer.request.path
+        assert "Cookie" in answer.headers["Vary"]
+        answer.close()
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PUT"])
+def test_no_method_tells_a_foreign_job_from_a_missing_one(
+    app: Flask, bob: Person, browser: Browser, bench: Bench, method: str
+) -> None:
+    """The id worked as a key, or at least showed that there is something."""
+    theirs, missing = bench.succeeded(), uuid.uuid4()
+    for person in (bob, browser):
+        person.get("/")
+        for (_, path), (_, absent) in zip(job_addresses(app, theirs), job_addresses(app, missing), strict=True):
+            one, other = person.client.open(path, method=method), person.client.open(absent, method=method)
+            told = [(a.status_code, a.data, {**a.headers, "Date": ""}) for a in (one, other)]
+            assert str(told[0]).replace(str(theirs), "") == str(told[1]).replace(str(missing), ""), path
+
+
 def test_https_is_kept_once_it_was_used(browser: Browser) -> None:
     answer = browser.get("/login", base_url="https://localhost")
     assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"

@@ -65,6 +65,86 @@ def test_markdown_becomes_a_few_plain_tags(markdown: str, html: str) -> None:
     assert str(summary_html(markdown)).strip() == html
 
 
+HOSTILE_MARKUP = [
+    *(
+        "[x](javascript&colon;alert(1))",
+        "[x](java\nscript:alert(1))",
+        "[x](&#106;avascript:alert(1))",
+        "[x](JaVaScRiPt:x)",
+    ),
+    *("[x](data:text/html;base64,PHNjcmlwdD4=)", "[x](vbscript:x)", "[x](file:///etc/passwd)", "<javascript:alert(1)>"),
+    *(
+        "[x]: javascript:alert(1)\n\n[x]",
+        "![x](javascript:alert(1))",
+        "![x][y]\n\n[y]: //evil.example/p.png",
+        "[x](//evil.example)",
+    ),
+    *(
+        "<div hx-get=/logout hx-trigger=load>x</div>",
+        "<p data-hx-post=/account/delete data-hx-trigger=load>x</p>",
+        "<a hx-on:click=x()>y</a>",
+    ),
+    *(
+        "<p data-poll data-copy=text>x</p>",
+        "<form action=/logout method=post><button>x</button></form>",
+        "<base href=//evil.example>",
+    ),
+    *(
+        "<svg><script>alert(1)</script></svg>",
+        "<math><mtext><img src=x onerror=x></mtext></math>",
+        "<style>@import '//evil.example'</style>",
+    ),
+    *(
+        "<meta http-equiv=refresh content='0;url=//evil.example'>",
+        "<link rel=stylesheet href=//evil.example>",
+        "<iframe srcdoc='<p>'></iframe>",
+    ),
+    *(
+        "<!--><img src=x onerror=x>-->",
+        "<![CDATA[<img src=x>]]>",
+        "<?php x ?>",
+        "<noscript><p title='</noscript><img src=x onerror=x>'>",
+    ),
+    *(
+        "</div></section><img src=x onerror=x>",
+        "</textarea><img src=x onerror=x>",
+        "</title><script>alert(1)</script>",
+        "```\n</code></pre><img src=x>\n```",
+    ),
+    *(
+        "| a |\n|---|\n| <img src=x onerror=x> ![x](//evil.example) |",
+        "~~[x](//evil.example 'a\" onload=\"x')~~",
+        "`<img src=x>`",
+        "[![x](//a.example)](//b.example)",
+    ),
+    *(
+        "https://evil.example/?q=SECRET",
+        "[a&#x202e;b](//evil.example)",
+        "[x](//evil.example?q=SECRET){hx-get=/logout}",
+        "{{ config }} {% raw %} ${7*7}",
+    ),
+]
+
+
+@pytest.mark.parametrize("markup", HOSTILE_MARKUP, ids=range(len(HOSTILE_MARKUP)))
+def test_no_markup_of_a_result_can_act(markup: str) -> None:
+    """Markdown and HTML that run a script, send a form, swap a page by htmx, or ask another host: all of it is text."""
+    html = str(summary_html(f"{markup}\n\nThe end."))
+    assert not re.search(r"<\w+\s", html), "no tag of a result has an attribute"
+    assert set(re.findall(r"<(\w+)", html)) <= TAGS
+    assert "<p>The end.</p>" in html, "and nothing behind it is lost"
+
+
+def test_nor_where_it_stands_in_a_page_or_is_its_title(ada: Person, bench: Bench) -> None:
+    everything = "\n\n".join(HOSTILE_MARKUP)
+    shown = [bench.succeeded(everything, title=everything[at : at + 200]) for at in range(0, len(everything), 200)]
+    for path in ("/", f"/jobs/{shown[0]}/status", *(f"/jobs/{job_id}" for job_id in shown[:4])):
+        assert live_parts(ada.get(path).text) == [], path
+    for job_id in shown:
+        title = re.search(r"<h1[^>]*>(.*?)</h1>", ada.get(f"/jobs/{job_id}/status").text, re.DOTALL)
+        assert title and "<" not in title[1]
+
+
 def test_nothing_but_the_listed_tags_comes_out() -> None:
     html = str(summary_html(HOSTILE + INJECTED + "\n\n|a|b|\n|:-|-:|\n|1|2|\n\n> q\n\n1. x\n\n```html\n<i>\n```\n"))
     assert set(re.findall(r"<(\w+)", html)) <= TAGS
@@ -101,7 +181,7 @@ def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, 
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     header = answer.headers["Content-Disposition"]
     assert header.startswith('attachment; filename="') and "\n" not in header
-    assert unquote(header.partition("filename*=UTF-8''")[2]) == 'Summary of Отчёт "порт".pdf\r\nX: y.md'
+    assert unquote(header.partition("filename*=UTF-8''")[2]) == 'Summary of Отчёт "порт".pdf X: y.md'
 
 
 def test_there_is_no_file_before_there_is_a_summary(ada: Person, bench: Bench) -> None:
@@ -116,6 +196,35 @@ def test_the_original_comes_back_byte_for_byte_and_never_as_a_page(ada: Person, 
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["Content-Disposition"].startswith("attachment; ")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+UPLOADED = {
+    "a.svg": b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'><text>Some words.</text></svg>",
+    "b.html": b"<!doctype html><script>alert(1)</script><p>Some words of a page.</p>",
+    "c.xhtml": b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><body><p>Words</p></body></html>",
+    "d.htm": b"<body onload=alert(1)>Words of a page</body>",
+    "e.mhtml": b"MIME-Version: 1.0\nContent-Type: text/html\n\n<script>alert(1)</script> words",
+    "f.txt": b"<html><head><title>x</title></head><body><script>alert(1)</script>Words</body></html>",
+    'g"; filename=x.html': b"Some words to be read.",
+    "h%0d%0aContent-Type: text%2fhtml.html": b"Some other words to be read.",
+    "i\u202elmth.txt": b"Words behind a name that reads backwards.",
+}
+
+
+@pytest.mark.parametrize("name", UPLOADED, ids=ascii)
+def test_what_was_uploaded_is_never_shown_as_a_page(ada: Person, name: str) -> None:
+    """HTML and SVG of a stranger, opened on this site's origin, would be this site."""
+    sent = ada.upload(UPLOADED[name], name)
+    if sent.status_code == 422:
+        assert "picture" in sent.text or "kind of file" in sent.text
+        return
+    answer = ada.get(f"/jobs/{job_id_in(sent)}/original")
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    said = answer.headers["Content-Disposition"]
+    assert re.fullmatch(r"attachment; filename=\"[\w .()-]+\"; filename\*=UTF-8''[\w%.~-]+", said, re.ASCII), said
+    assert not {"\r", "\n", "\u202e", "/"} & set(unquote(said.partition("''")[2]))
 
 
 def test_a_deleted_original_is_said_to_be_gone(ada: Person, bench: Bench, database: Database) -> None:
