@@ -28,6 +28,7 @@ from webapp import (
     jobs,
     languages,
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
+    measures,
     metrics,
     models,
     my_upload_links,
@@ -149,8 +150,8 @@ def _furnish_templates(app: Flask) -> None:
     app.jinja_env.filters.update(
         summary_html=render.summary_html,
         plain_text=as_text.as_text,
-        duration=wording.duration_in_words,
-        size=wording.size_in_words,
+        duration=measures.duration_in_words,
+        size=measures.size_in_words,
         counted=wording.counted,
         kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,

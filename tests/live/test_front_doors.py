@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from tasks.database import Database
 from tasks.ledger import limits
-from tasks.ledger.limits import Limits
+from tasks.ledger.limits import Limit
 from tasks.queue import connect
 from tests.support import house
 from tests.support.processes import Process, answers, process
@@ -157,7 +157,7 @@ def test_documents_are_counted_for_the_account_wherever_it_comes_from(front: Fro
     bob = signed_in(front, "bob@example.org")
     with front.database.transaction() as session:
         account_id = session.execute(select(Account.id).where(Account.email == "bob@example.org")).scalar_one()
-        limits.set_limits(session, account_id, Limits(jobs_per_day=5))
+        limits.set_limits(session, account_id, {Limit.JOBS_PER_DAY: 5})
 
     def submit(number: int) -> Answer:
         return bob.post("/jobs", {"text": f"Number {number} & kept."}, X_Forwarded_For=f"10.0.0.{number}, 203.0.113.5")
