@@ -119,6 +119,7 @@ def chromium(
         window.add_init_script(HURRY)
         if htmx == "2":
             seeing.load_htmx_2(window)
+            complaints.expect("error: htmx:(afterRequest|sendError)")  # of a poll in the air when its page was left
         opened.append(window)
         return window
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import text
@@ -64,7 +66,7 @@ def test_several_files_are_sent_one_by_one_and_the_list_follows_them_with_one_re
 
 
 def test_a_file_that_is_refused_is_named_beside_those_that_were_taken(
-    page: Page, live_site: LiveSite, complaints: Complaints
+    page: Page, live_site: LiveSite, complaints: Complaints, tmp_path: Path
 ) -> None:
     complaints.expect("status of 422")
     page.goto("/")
@@ -74,7 +76,8 @@ def test_a_file_that_is_refused_is_named_beside_those_that_were_taken(
     rows = page.locator("[data-files] li")
     expect(rows.nth(0).get_by_role("link", name="Handed in")).to_be_visible()
     expect(rows.nth(1)).to_contain_text("This is a picture")
-    page.locator("input[type=file]").set_input_files(file("large.txt", b"x" * (10 * 1024 * 1024 + 1)))  # type: ignore[arg-type]
+    (tmp_path / "large.txt").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
+    page.locator("input[type=file]").set_input_files(tmp_path / "large.txt")
     expect(rows.first).to_contain_text("larger than 10 MB")
 
 
