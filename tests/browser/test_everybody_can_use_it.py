@@ -62,6 +62,13 @@ def site(module_site: StillSite) -> StillSite:
     return module_site
 
 
+def opened(chromium: Browser, site: StillSite, account: uuid.UUID | None) -> Page:
+    """A page of this person that can be looked at; None: of nobody in particular."""
+    window = site.window(chromium, account)
+    seeing.bring_axe(window)
+    return window.new_page()
+
+
 def look(page: Page, name: str) -> list[str]:
     """What is wrong with the page that is shown, for any of these people."""
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -101,7 +108,7 @@ def mailed(path: str, purpose: str, *facts: str) -> str:
 def test_pages_of_somebody_who_is_not_signed_in(chromium: Browser, site: StillSite, complaints: Complaints) -> None:
     complaints.expect("status of 4")
     account = site.account()
-    page = site.window(chromium, None).new_page()
+    page = opened(chromium, site, None)
     found = look_at(page, ["/login", "/register", "/reset", "/api/docs", "/nothing"])
     reset = mailed("/reset", "password reset", account.hex, password_stamp("-"))
     found += look_at(page, [reset, mailed("/register", "registration", "bea@example.org", "")])
@@ -130,7 +137,7 @@ def test_pages_of_somebody_who_is_not_signed_in(chromium: Browser, site: StillSi
 def test_home_and_account(chromium: Browser, site: StillSite, complaints: Complaints, password_hash: str) -> None:
     complaints.expect("status of 4")
     ada = site.account(password_hash=password_hash)
-    page = site.window(chromium, ada).new_page()
+    page = opened(chromium, site, ada)
     confirm = mailed("/account/notices/confirm", "confirm mail address", ada.hex, "ada@example.org")
     found = look_at(page, ["/", "/account", "/account/notices", confirm])
     bench = Bench(site.database, ada)
@@ -176,7 +183,7 @@ def test_the_page_of_a_job(chromium: Browser, site: StillSite) -> None:
         bench.succeeded(f"{LONG}\n\n> {LONG}\n\n```\n{LONG}\n```\n\n{WIDE}", cut_off=True, title=LONG),
         bench.succeeded(ANSWER, workflow="action_items", options={}),
     ]
-    page = site.window(chromium, ada).new_page()
+    page = opened(chromium, site, ada)
     found = look_at(page, [*jobs.values(), *more, f"/jobs/{jobs[State.SUCCEEDED]}/delete"])
     site.sql("UPDATE deliveries SET not_before = now() - interval '99 s', due_at = now()")
     found += look_at(page, [jobs[State.QUEUED], jobs[State.RETRY_WAIT]])  # no worker has been seen
@@ -194,7 +201,7 @@ def test_the_page_of_a_job(chromium: Browser, site: StillSite) -> None:
 def test_a_form_on_another_site(chromium: Browser, site: StillSite, complaints: Complaints) -> None:
     complaints.expect("status of 410")
     ada = site.account()
-    page = site.window(chromium, None).new_page()
+    page = opened(chromium, site, None)
     with site.database.transaction() as session:
         token = tokens.make_token(session, ada, "our site")
     made = page.request.post(
@@ -225,7 +232,7 @@ def test_operators_pages(chromium: Browser, site: StillSite) -> None:
     with site.database.transaction() as session:
         lanes.stop(session, "local", category=Category.AUTH, code=None)
         gates.drain(session, house.QUEUE, by="olga@example.org", note="a deploy")
-    page = site.window(chromium, olga).new_page()
+    page = opened(chromium, site, olga)
     found = look_at(
         page,
         [
@@ -247,9 +254,9 @@ def test_by_invitation(chromium: Browser, site: StillSite, addresses: dict[str, 
         olga = invited.account("olga@example.org", role=Role.OPERATOR)
         with invited.database.transaction() as session:
             token = invitations.invite(session, email="bea@example.org", made_by="olga@example.org")
-        page = invited.window(chromium, None).new_page()
+        page = opened(chromium, invited, None)
         found = look_at(page, ["/register", f"/invitation/{token}", "/invitation/nothing"])
-        found += look_at(invited.window(chromium, olga).new_page(), ["/ops/invitations"])
+        found += look_at(opened(chromium, invited, olga), ["/ops/invitations"])
     assert found == []
 
 
@@ -264,3 +271,21 @@ def test_what_moves_does_so_only_for_those_who_do_not_mind(chromium: Browser, si
     assert page.evaluate(MOVING) == 1
     page.emulate_media(reduced_motion="reduce")
     assert page.evaluate(MOVING) == 0
+
+
+def test_what_is_wrong_would_be_found(chromium: Browser, site: StillSite) -> None:
+    page = opened(chromium, site, None)
+    page.goto("/login")
+    page.evaluate(
+        """() => {
+      const [main, wide, cut] = [document.querySelector('main'), ...'pp'].map((one) =>
+        one.tagName ? one : document.createElement(one));
+      main.append(document.createElement('button'), wide, cut);
+      Object.assign(wide.style, {width: '400px', color: '#888', background: '#999'});
+      wide.textContent = cut.textContent = 'words upon words';
+      Object.assign(cut.style, {overflow: 'hidden', height: '1.2em', width: '8em'});
+    }"""
+    )
+    found = " ".join(look(page, "broken"))
+    for fault in ("button-name (critical)", "broken: color-contrast", "dark: color-contrast", "wider than 320", "cut"):
+        assert fault in found, found

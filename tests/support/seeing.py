@@ -43,10 +43,13 @@ def sign_in(window: BrowserContext, address: str, account_id: uuid.UUID) -> None
     window.add_cookies([{"name": "session", "value": _signer().dumps(session), "url": address, "httpOnly": True}])
 
 
+def bring_axe(window: BrowserContext) -> None:
+    """Every page of this window can be asked for its `faults`."""
+    window.add_init_script(path=AXE)  # no inline script to the page's policy
+
+
 def faults(page: Page, *rules: str) -> list[str]:
     """What axe finds on the page as it is now, minor matters left out; of these rules only, if any is named."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text())  # not an inline script to the page's policy
     only = {"type": "rule", "values": list(rules)} if rules else {"type": "tag", "values": STANDARDS}
     found = page.evaluate(
         """(only) => axe.run(document, {runOnly: only, resultTypes: ['violations'], preload: false, iframes: false})
