@@ -56,9 +56,16 @@
     });
   }, 1000);
 
+  /* A table that is wider than its place scrolls by keyboard too. */
+  function reachWide() {
+    document.querySelectorAll('.prose figure').forEach(function (figure) { if (figure.scrollWidth > figure.clientWidth) figure.tabIndex = 0; else figure.removeAttribute('tabindex'); });
+  }
+  window.addEventListener('resize', reachWide);
+
   /* After Cancel the button is gone: keep the keyboard where the answer is. */
   function afterSwap() {
     localise(document);
+    reachWide();
     if (document.activeElement === document.body && cancelling) {
       var heading = document.getElementById('job-heading');
       if (heading) heading.focus();
@@ -107,6 +114,6 @@
     }
   });
 
-  function start() { localise(document); }
+  function start() { localise(document); reachWide(); }
   if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();
 })();

@@ -93,7 +93,8 @@ def mine() -> ResponseReturnValue:
     listed = my_documents.asked_for()
     if listed.mark == request.args.get("mark"):
         return Response(status=204)
-    return render_template("_my_documents.html", mine=listed, badges=wording.BADGES)
+    announce = request.args.get("said") != listed.said
+    return render_template("_my_documents.html", mine=listed, badges=wording.BADGES, announce=announce)
 
 
 def _chosen(name: str | None) -> str:

@@ -50,6 +50,21 @@ class MyDocuments:
         """How often to ask whether something has changed; None when nothing here will by itself."""
         return None if all(job.finished for job in self.jobs) else POLL_SECONDS
 
+    @property
+    def _counts(self) -> Mapping[str, int]:
+        states = {label: states for label, states in SHOWN.values() if states is not None}
+        return {label: sum(job.state in those for job in self.jobs) for label, those in states.items()}
+
+    @property
+    def announcement(self) -> str:
+        """What a screen reader says of the list when it changes: not each row, but how many stand where."""
+        return " ".join(f"{label}: {count}." for label, count in self._counts.items() if count)
+
+    @property
+    def said(self) -> str:
+        """What there is to be announced, as a word."""
+        return "-".join(str(count) for count in self._counts.values())
+
     def address(self, endpoint: str, **changed: str | None) -> str:
         """The address of this list, or of one that differs from it."""
         wanted = {"show": self.show, "q": self.words, "before": self.before, **changed}

@@ -27,9 +27,13 @@ _markdown.add_render_rule("table_close", lambda *_: "</table></figure>\n")
 def blocks(text: str) -> list[Token]:
     """The result as Markdown tokens in which no link and no picture is left: both are their text and their address."""
     tokens = _markdown.parse(text)
+    levels = sorted({token.tag for token in tokens if token.type == "heading_open"})
+    level = TOP_HEADING - 1
     for token in tokens:
+        if token.type == "heading_open":  # whichever levels the text uses, the page leaves none out
+            level = min(6, level + 1, TOP_HEADING + levels.index(token.tag))
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + TOP_HEADING - 1)}"
+            token.tag = f"h{level}"
         if token.type == "inline" and token.children:
             token.children = _without_links(token.children)
     return tokens

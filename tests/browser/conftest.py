@@ -1,28 +1,89 @@
-"""A real Chromium against the real web process and a real worker. Skipped, with a clear line, where there is none."""
+"""A real Chromium against the real web process and a real worker. Skipped, with a clear line, where there is none.
+
+Every window of every test is watched: the test fails of anything that its browser complained about and that it did not
+expect. A test that is marked `both_htmx` runs with the htmx that the site serves, and with the newest 2.x.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from tasks.database import Database
-from tasks.queue import DeliveryQueue
+from tasks.queue import connect
 from tests.support import chromium as installed
-from tests.support import house
+from tests.support import house, seeing
 from tests.support.fake_provider import FakeProvider
-from tests.support.processes import answers, asking, process, worker
+from tests.support.processes import answers, process, worker
 from webapp.embedded import free_port
+from webapp.models import Account
+from webapp.passwords import hash_password
 
 PASSWORD = "a good long password"
+PATIENCE_MS = 20_000
+# A page asks every few seconds. In a test it asks five times a second besides, by the trigger of a tab that is shown
+# again; unless the test sets `unhurried`.
+HURRY = """setInterval(() => {
+  if (window.unhurried || document.hidden || !window.htmx) return;
+  document.querySelectorAll('[data-poll]').forEach((one) => htmx.trigger(one, 'poll:now'));
+}, 200);"""
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class Complaints:
+    """What the browser said in any window of a test, but for what the test said to expect."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self._expected: list[str] = []
+
+    def expect(self, *patterns: str) -> None:
+        """Let pass what one of these is found in."""
+        self._expected += patterns
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [said for said in self.heard if not any(re.search(pattern, said) for pattern in self._expected)]
+
+    def watch(self, window: BrowserContext) -> None:
+        window.on("console", self._said)
+        window.on("weberror", lambda error: self.heard.append(f"page error: {error.error}"))
+        window.on("requestfailed", self._failed)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.heard.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # a page that was left, or a download
+            self.heard.append(f"failed: {request.url} {request.failure}")
+
+
+@pytest.fixture
+def complaints() -> Complaints:
+    return Complaints()
+
+
+@pytest.fixture
+def htmx() -> str:
+    """Which htmx the pages of this test load: `4` is the one that the site serves."""
+    return "4"
+
+
+both_htmx = pytest.mark.parametrize("htmx", ["4", "2"], ids=["htmx4", "htmx2"])
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
+def one_chromium() -> Iterator[Browser]:
     program = installed.program()
     if program is None:
         if os.environ.get("WAYBILL_REQUIRE_BROWSER"):
@@ -34,6 +95,32 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture
+def chromium(
+    one_chromium: Browser, complaints: Complaints, htmx: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Browser]:
+    """The browser. However a test opens a window in it, the window is watched and has the htmx of the test."""
+    opened: list[BrowserContext] = []
+    new_context = one_chromium.new_context
+
+    def watched(**options: object) -> BrowserContext:
+        window = new_context(**options)  # type: ignore[arg-type]
+        window.set_default_timeout(PATIENCE_MS)
+        complaints.watch(window)
+        window.add_init_script(HURRY)
+        if htmx == "2":
+            seeing.load_htmx_2(window)
+            complaints.expect("error: htmx:(afterRequest|sendError)")  # of a poll in the air when its page was left
+        opened.append(window)
+        return window
+
+    monkeypatch.setattr(one_chromium, "new_context", watched)
+    yield one_chromium
+    for window in opened:
+        window.close()
+    assert complaints.unexpected == []
+
+
 @dataclass
 class LiveSite:
     """Where the site is, and the provider behind it."""
@@ -43,17 +130,62 @@ class LiveSite:
     database: Database
 
 
+@dataclass
+class Running:
+    """A web process and a worker, and where they look for their provider."""
+
+    address: str
+    database: Database
+    provider_port: int
+
+
+@pytest.fixture(scope="module")
+def running(addresses: dict[str, str]) -> Iterator[Running]:
+    """Web and worker as on a host, over emptied services; one pair for all tests of a module."""
+    settings = house.settings(addresses)
+    database = Database(settings, "waybill-test")
+    empty(database)
+    redis = connect(settings, connections=4)
+    redis.flushdb()
+    redis.connection_pool.disconnect()
+    port, provider_port = free_port(), free_port()
+    asking = {"AI_PROVIDER": "openai", "OPENAI_API_KEY": "test"}
+    asking["OPENAI_BASE_URL"] = f"http://127.0.0.1:{provider_port}/v1"
+    variables = house.environment(addresses, HOST="127.0.0.1", PORT=str(port), **asking)
+    with process(["-m", "gunicorn", "wsgi:app"], variables) as web, worker(addresses, **asking):
+        address = f"http://127.0.0.1:{port}"
+        house.wait_until(lambda: answers(f"{address}/healthz"), what=lambda: web.log)
+        yield Running(address, database, provider_port)
+    database.close()
+
+
 @pytest.fixture
-def live_site(addresses: dict[str, str], database: Database, queue: DeliveryQueue) -> Iterator[LiveSite]:
-    """Web and worker as on a host, with a provider that holds its answers until the test lets them go."""
-    port = free_port()
-    with FakeProvider() as fake:
+def live_site(running: Running) -> Iterator[LiveSite]:
+    """The site without accounts and jobs, and a provider that holds its answers until the test lets them go."""
+    empty(running.database)
+    with FakeProvider(running.provider_port) as fake:
         fake.script([{"mode": "gate", "text": "The **north pier** is closed until August."}])
-        variables = house.environment(addresses, HOST="127.0.0.1", PORT=str(port), **asking(fake))
-        with process(["-m", "gunicorn", "wsgi:app"], variables) as web, worker(addresses, **asking(fake)):
-            address = f"http://127.0.0.1:{port}"
-            house.wait_until(lambda: answers(f"{address}/healthz"), what=lambda: web.log)
-            yield LiveSite(address, fake, database)
+        yield LiveSite(running.address, fake, running.database)
+        fake.release()
+        with contextlib.suppress(AssertionError):  # what a failed test left is not the next one's
+            house.wait_until(lambda: not unfinished(running.database), within=10)
+
+
+def empty(database: Database) -> None:
+    """No row in any table. A worker that runs may be in the way once."""
+    for last in (False, True):
+        try:
+            with database.transaction() as session:
+                return house.empty(session)
+        except OperationalError:
+            if last:
+                raise
+
+
+def unfinished(database: Database) -> int:
+    """How many jobs somebody may still work on."""
+    with database.transaction() as session:
+        return int(session.execute(text("SELECT count(*) FROM jobs WHERE finished_at IS NULL")).scalar_one())
 
 
 @pytest.fixture
@@ -62,17 +194,30 @@ def email() -> str:
     return f"{uuid.uuid4().hex[:8]}@example.org"
 
 
+@pytest.fixture(scope="session")
+def password_hash() -> str:
+    return hash_password(PASSWORD)
+
+
 @pytest.fixture
-def context(chromium: Browser, live_site: LiveSite, email: str) -> Iterator[BrowserContext]:
-    """A browser window of its own, in which a new person has registered."""
-    context = chromium.new_context(base_url=live_site.address)
-    context.set_default_timeout(15_000)
-    page = context.new_page()
-    page.goto("/register")
-    page.get_by_label("E-mail").fill(email)
-    page.get_by_label("Password").first.fill(PASSWORD)
-    page.locator("main form button").click()
-    page.wait_for_url("**/")
-    page.close()
-    yield context
-    context.close()
+def account(live_site: LiveSite, email: str, password_hash: str) -> uuid.UUID:
+    """The account of the person at the browser, whose password is PASSWORD."""
+    with live_site.database.transaction() as session:
+        account = Account(email=email, password_hash=password_hash)
+        session.add(account)
+        session.flush()
+        return account.id
+
+
+@pytest.fixture
+def context(chromium: Browser, live_site: LiveSite, account: uuid.UUID) -> BrowserContext:
+    """A browser window of its own, in which this person is signed in."""
+    window = chromium.new_context(base_url=live_site.address)
+    seeing.sign_in(window, live_site.address, account)
+    return window
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """A first page in it."""
+    return context.new_page()

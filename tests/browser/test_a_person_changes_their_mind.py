@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import text
 
 from tasks.database import Database
-from tests.browser.conftest import PASSWORD, LiveSite
+from tests.browser.conftest import PASSWORD, Complaints, LiveSite, both_htmx
 from tests.support import house
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -38,13 +38,26 @@ def polls_of(page: Page) -> list[str]:
     return polls
 
 
+def assert_no_more_polls(page: Page, polls: list[str]) -> None:
+    """Nothing is asked for in the next minute of a page whose clock the test has in its hands."""
+    polled = len(polls)
+    page.clock.run_for(60_000)
+    page.evaluate("fetch('/healthz')")  # whatever was asked for before this has been heard of
+    assert len(polls) == polled
+
+
 def count(database: Database, table: str) -> int:
     with database.transaction() as session:
         return house.count(session, table)
 
 
-def test_a_document_is_deleted_and_a_tab_that_watched_it_stops(context: BrowserContext, live_site: LiveSite) -> None:
+@both_htmx
+def test_a_document_is_deleted_and_a_tab_that_watched_it_stops(
+    context: BrowserContext, live_site: LiveSite, complaints: Complaints
+) -> None:
+    complaints.expect("status of 404")
     watching = context.new_page()
+    watching.clock.install()
     address = hand_in(watching)
     live_site.fake.wait_for_requests(1)
     expect(watching.locator("#job-status")).to_have_attribute("data-state", "running")
@@ -66,15 +79,15 @@ def test_a_document_is_deleted_and_a_tab_that_watched_it_stops(context: BrowserC
     assert watching.url == address
     live_site.fake.release()
     live_site.fake.wait_for(lambda: live_site.fake.in_flight == 0)
-    polled = len(polls)
-    watching.wait_for_timeout(5_000)  # two polls and a half, if there were any
-    assert len(polls) == polled
+    assert_no_more_polls(watching, polls)
     assert [count(live_site.database, table) for table in ("jobs", "documents", "results")] == [0, 0, 0]
 
 
-def test_an_account_is_deleted_from_its_page(context: BrowserContext, live_site: LiveSite, email: str) -> None:
+def test_an_account_is_deleted_from_its_page(
+    page: Page, live_site: LiveSite, email: str, complaints: Complaints
+) -> None:
+    complaints.expect("status of 40[13]")  # the wrong password
     live_site.fake.release()
-    page = context.new_page()
     hand_in(page)
     page.goto("/account")
     form = page.locator("form").filter(has=page.get_by_role("button", name="Delete account"))
@@ -93,10 +106,12 @@ def test_an_account_is_deleted_from_its_page(context: BrowserContext, live_site:
     expect(page.get_by_text("The address or the password is wrong.")).to_be_visible()
 
 
+@both_htmx
 def test_a_session_that_ends_while_the_page_polls_leads_over_the_sign_in_page_back_to_the_job(
-    context: BrowserContext, live_site: LiveSite, email: str
+    context: BrowserContext, page: Page, live_site: LiveSite, email: str, complaints: Complaints
 ) -> None:
-    page = context.new_page()
+    complaints.expect("status of 401")
+    page.clock.install()
     address = hand_in(page)
     live_site.fake.wait_for_requests(1)
     context.clear_cookies()
@@ -106,15 +121,16 @@ def test_a_session_that_ends_while_the_page_polls_leads_over_the_sign_in_page_ba
     expect(page.locator("#job-status")).to_have_count(0)
     polls = polls_of(page)
     live_site.fake.release()
-    page.wait_for_timeout(5_000)  # two polls and a half, if there were any
-    assert polls == []
+    assert_no_more_polls(page, polls)
     sign_in(page, email)
     page.wait_for_url(address)
     expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
 
 
-def test_somebody_else_who_signs_in_there_does_not_find_the_job(context: BrowserContext, live_site: LiveSite) -> None:
-    page = context.new_page()
+def test_somebody_else_who_signs_in_there_does_not_find_the_job(
+    context: BrowserContext, page: Page, live_site: LiveSite, complaints: Complaints
+) -> None:
+    complaints.expect("status of 401", "status of 404")
     address = hand_in(page)
     context.clear_cookies()
     page.wait_for_url("**/login?next=/jobs/*")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import LiveSite
+from tests.browser.conftest import LiveSite, both_htmx
 from tests.browser.test_a_summary_is_made import Watch
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -24,11 +24,11 @@ window.Notification.requestPermission = () => Promise.resolve(real.permission);
 """
 
 
+@both_htmx
 def test_who_asked_for_it_is_told_in_another_tab_and_nobody_else_polls_there(
-    context: BrowserContext, live_site: LiveSite
+    context: BrowserContext, page: Page, live_site: LiveSite
 ) -> None:
     context.grant_permissions(["notifications"], origin=live_site.address)
-    page = context.new_page()
     page.add_init_script(ELSEWHERE)
     page.clock.install()
     page.goto("/")
@@ -65,4 +65,3 @@ def test_who_asked_for_it_is_told_in_another_tab_and_nobody_else_polls_there(
     ((title, body, picture),) = page.evaluate("window.told")
     assert (title, body) == ("Saved", page.locator("#job-heading").inner_text())
     assert "icons/succeeded.svg" in picture
-    assert watch.complaints == []

@@ -9,7 +9,6 @@ from playwright.sync_api import Browser, expect
 
 from tasks.database import Database
 from tasks.queue import DeliveryQueue
-from tests.browser.test_a_summary_is_made import Watch
 from tests.support import house
 from tests.support.processes import answers, process
 from tests.support.sign_in_service import CLIENT, SECRET, sign_in_service
@@ -38,9 +37,7 @@ def test_a_person_comes_by_a_service_and_makes_the_account_their_own(
         with process(["-m", "gunicorn", "wsgi:app"], variables) as web:
             house.wait_until(lambda: answers(f"{address}/healthz"), what=lambda: web.log)
             context = chromium.new_context(base_url=address)
-            context.set_default_timeout(15_000)
             page = context.new_page()
-            watch = Watch(page)
             page.goto("/account")
             page.get_by_role("link", name="Sign in with Harbour ID").click()
             page.wait_for_url("**/account")
@@ -68,5 +65,4 @@ def test_a_person_comes_by_a_service_and_makes_the_account_their_own(
             page.get_by_label("Password").fill(PASSWORD)
             page.get_by_role("button", name="Sign in", exact=True).click()
             page.wait_for_url(f"{address}/")
-            assert watch.complaints == []
             context.close()

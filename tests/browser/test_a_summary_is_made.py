@@ -1,38 +1,36 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import BrowserContext, Page, Request, expect
 
-from tests.browser.conftest import LiveSite
+from tests.browser.conftest import Complaints, LiveSite, both_htmx
 from tests.support import house
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 
 class Watch:
-    """What a page asked for and complained about."""
+    """What a page asked for."""
 
     def __init__(self, page: Page) -> None:
         self.requests: list[str] = []
-        self.complaints: list[str] = []
         self.loads = 0
         page.on("request", self._asked)
-        page.on("console", self._said)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("load", lambda _: setattr(self, "loads", self.loads + 1))
 
     def _asked(self, request: Request) -> None:
         self.requests.append(request.url)
 
-    def _said(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
 
-
-def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(context: BrowserContext, live_site: LiveSite) -> None:
+@both_htmx
+def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(
+    context: BrowserContext, page: Page, live_site: LiveSite, htmx: str
+) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
+    page.clock.install()
+    page.add_init_script("window.unhurried = true")  # the page asks by its own clock
     page.goto("/")
+    assert page.evaluate("htmx.version").startswith(f"{htmx}.")
     # From opening the site to a document handed in: two actions. The choices have their defaults.
     page.get_by_label("paste the text").fill("The harbour committee met. The north pier is closed until August.")
     page.get_by_role("button", name="Hand in").click()
@@ -61,9 +59,9 @@ def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(context: Brows
     polls = [url for url in watch.requests if "/status" in url]
     assert polls
     asked_so_far = len(watch.requests)
-    page.wait_for_timeout(5_000)  # two polls and a half, if there were any
-    assert watch.requests[asked_so_far:] == []
-    assert watch.complaints == []
+    page.clock.run_for(60_000)  # ms; many polls, if there were any
+    page.evaluate("fetch('/healthz')")  # whatever was asked for before this has been heard of
+    assert watch.requests[asked_so_far:] == [f"{live_site.address}/healthz"]
 
 
 def test_everything_works_without_scripts(context: BrowserContext, live_site: LiveSite) -> None:
@@ -89,8 +87,8 @@ def test_everything_works_without_scripts(context: BrowserContext, live_site: Li
     plain.close()
 
 
-def test_a_cancel_is_shown_at_once_and_stays(context: BrowserContext, live_site: LiveSite) -> None:
-    page = context.new_page()
+@both_htmx
+def test_a_cancel_is_shown_at_once_and_stays(page: Page, live_site: LiveSite) -> None:
     page.goto("/")
     page.get_by_label("paste the text").fill("A text that nobody wants to have summarised after all.")
     page.get_by_role("button", name="Hand in").click()
@@ -103,20 +101,30 @@ def test_a_cancel_is_shown_at_once_and_stays(context: BrowserContext, live_site:
     expect(page.locator("#result")).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [320, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_wider_than_the_window(
-    context: BrowserContext, live_site: LiveSite, width: int, scheme: str
+ADD = "document.body.append(Object.assign(document.createElement('{}'), {{{}}}))"
+
+
+def test_nothing_that_a_browser_complains_about_goes_by_unheard(
+    page: Page, live_site: LiveSite, complaints: Complaints
 ) -> None:
-    live_site.fake.release()
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.goto("/")
-    page.get_by_label("paste the text").fill("W" * 5_000)
-    page.get_by_role("button", name="Hand in").click()
-    page.wait_for_url("**/jobs/*")
-    expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
-    for address in (page.url, f"{page.url}/delete", "/", "/account", "/jobs/nothing"):
-        page.goto(address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    """What every other test here relies on."""
+    page.goto("/account")
+    assert complaints.heard == []
+    faults = {
+        "error: a thing went wrong": "console.error('a thing went wrong')",
+        "warning: a thing may go wrong": "console.warn('a thing may go wrong')",
+        "page error: nobody catches this": "setTimeout(() => { throw new Error('nobody catches this') })",
+        "Applying inline style": "document.body.setAttribute('style', 'color: red')",
+        "Executing inline script": ADD.format("script", "textContent: '1'"),
+        "Loading the image": ADD.format("img", "src: 'http://127.0.0.1:9/'"),
+        "status of 404": "fetch('/nothing')",
+    }
+    for fault in faults.values():
+        page.evaluate(f"() => {{ {fault} }}")
+
+    def all_heard() -> bool:
+        page.evaluate("1")  # lets the browser speak
+        return all(any(said in one for one in complaints.unexpected) for said in faults)
+
+    house.wait_until(all_heard, what=lambda: str(complaints.heard))
+    complaints.expect("")

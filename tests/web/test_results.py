@@ -46,7 +46,8 @@ def test_the_guard_would_notice(ada: Person, bench: Bench, monkeypatch: pytest.M
     ("markdown", "html"),
     [
         ("# One", "<h3>One</h3>"),
-        ("###### Six", "<h6>Six</h6>"),
+        ("###### Six", "<h3>Six</h3>"),
+        ("# A\n### B\n## C", "<h3>A</h3>\n<h4>B</h4>\n<h4>C</h4>"),
         ("**b** *i* `c` ~~s~~", "<p><strong>b</strong> <em>i</em> <code>c</code> <s>s</s></p>"),
         ("[the minutes](https://example.org/m)", "<p>the minutes (https://example.org/m)</p>"),
         ("[**bold** link](https://a.example 'title')", "<p><strong>bold</strong> link (https://a.example)</p>"),
@@ -59,7 +60,7 @@ def test_the_guard_would_notice(ada: Person, bench: Bench, monkeypatch: pytest.M
         ("a\n\n---\n\nb", "<p>a</p>\n<hr>\n<p>b</p>"),
         ("&lt;script&gt;", "<p>&lt;script&gt;</p>"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_markdown_becomes_a_few_plain_tags(markdown: str, html: str) -> None:
     assert str(summary_html(markdown)).strip() == html
