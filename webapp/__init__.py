@@ -29,6 +29,7 @@ from webapp import (
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
     metrics,
     models,
+    moments,
     notice_words,
     notices,
     operators,
@@ -136,6 +137,8 @@ def _furnish_templates(app: Flask) -> None:
         plain_text=as_text.as_text,
         duration=wording.duration_in_words,
         size=wording.size_in_words,
+        clock_in_words=moments.clock_in_words,
+        day_in_words=moments.day_in_words,
         counted=wording.counted,
         kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,
