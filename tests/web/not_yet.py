@@ -44,7 +44,7 @@ NOT_YET = (
     "Whoever gave it to you has closed it.",
     "files. Hand in the others afterwards.",
     "The attempt took longer than it may.",
-    "summary The document in fewer words.",
+    "The document in fewer words.",
     "Check the file, or paste its text.",
     "Accepted. Waiting for its turn.",
     "Summary, medium, prose, version",
