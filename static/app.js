@@ -1,7 +1,11 @@
 /* Everything works without this file. It saves waiting, typing and doubt. */
 (function () {
   'use strict';
-  document.documentElement.classList.add('with-js');
+  var page = document.documentElement;
+  page.classList.add('with-js');
+
+  /* Times and numbers in the language of the page, in the country that the reader's browser names with it. */
+  page.dataset.locale = navigator.languages.find(function (one) { return one.split('-')[0].toLowerCase() === page.lang; }) || page.lang;
 
   /* A hidden tab does not poll; a tab that is shown again asks at once. */
   function guard(event) {
@@ -28,13 +32,15 @@
   ['htmx:afterRequest', 'htmx:after:request'].forEach(function (name) { document.addEventListener(name, good); });
 
   /* Times in the reader's own zone, and the seconds that are left. */
-  var FORMS = {
-    clock: function (at) { return at.toLocaleTimeString([], { hour: 'numeric', minute: '2-digit' }); },
-    seconds: function (at) { return at.toLocaleTimeString([], { hour: 'numeric', minute: '2-digit', second: '2-digit' }); },
-    day: function (at) { return at.toLocaleDateString([], { day: 'numeric', month: 'short', year: 'numeric' }); }
+  var locale = page.dataset.locale, FORMS = {
+    clock: function (at) { return at.toLocaleTimeString(locale, { hour: 'numeric', minute: '2-digit' }); },
+    seconds: function (at) { return at.toLocaleTimeString(locale, { hour: 'numeric', minute: '2-digit', second: '2-digit' }); },
+    day: function (at) { return at.toLocaleDateString(locale, { day: 'numeric', month: 'short', year: 'numeric' }); }
   };
-  function inWords(seconds) {
-    return seconds < 60 ? 'in ' + seconds + ' s' : 'in ' + Math.floor(seconds / 60) + ' min ' + (seconds % 60 ? seconds % 60 + ' s' : '');
+  function inWords(seconds, words) {
+    if (seconds <= 0) return words.now;
+    var form = seconds < 60 ? words.seconds : seconds % 60 ? words.minutesSeconds : words.minutes;
+    return form.replace('{min}', Math.floor(seconds / 60)).replace('{s}', seconds % 60);
   }
   function localise(root) {
     root.querySelectorAll('time[data-local]').forEach(function (element) {
@@ -52,7 +58,7 @@
   setInterval(function () {
     document.querySelectorAll('[data-until]').forEach(function (element) {
       var left = Math.round((Number(element.dataset.until) - performance.now()) / 1000);
-      element.textContent = left > 0 ? inWords(left).trim() : 'now';
+      element.textContent = inWords(left, element.dataset);
     });
   }, 1000);
 
@@ -101,16 +107,16 @@
     var source = document.querySelector('[data-copy-source="' + button.dataset.copy + '"]'), shown = document.querySelector('[data-copy-text]');
     var label = button.dataset.label || button.textContent;
     button.dataset.label = label;
-    var text = source ? source.value : shown ? shown.textContent : '';
+    var words = document.body.dataset, text = source ? source.value : shown ? shown.textContent : '';
     function done(word) {
       button.textContent = word;
       setTimeout(function () { button.textContent = label; }, 2000);
     }
     if (navigator.clipboard) {
-      navigator.clipboard.writeText(text).then(function () { done('Copied'); }, function () { done('Not allowed'); });
+      navigator.clipboard.writeText(text).then(function () { done(words.copied); }, function () { done(words.notAllowed); });
     } else if (source) {
       source.select();
-      done(document.execCommand('copy') ? 'Copied' : 'Not possible');
+      done(document.execCommand('copy') ? words.copied : words.notPossible);
     }
   });
 

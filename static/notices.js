@@ -20,7 +20,7 @@
     if (!button || !able || Notification.permission === 'denied') return;
     button.hidden = false;
     button.setAttribute('aria-pressed', String(wished()));
-    button.textContent = wished() ? 'This browser tells you when it is done. Stop that' : 'Tell me in this browser';
+    button.textContent = wished() ? button.dataset.stop : button.dataset.start;
   }
 
   function look() {

@@ -5,6 +5,7 @@
   if (!form) return;
   var input = form.querySelector('input[type=file]'), rows = form.querySelector('[data-files]');
   var most = Number(form.dataset.maxBytes), mostFiles = Number(form.dataset.maxFiles), words = rows.dataset;
+  var locale = document.documentElement.dataset.locale;  /* app.js has chosen it */
   var files = [];
 
   function fault(file) {
@@ -32,7 +33,7 @@
     if (files.length > mostFiles) say(rows.lastElementChild, words.tooMany, true);
   }
   function size(bytes) {
-    return bytes >= 1048576 ? (bytes / 1048576).toFixed(1) + ' MB' : Math.max(1, Math.round(bytes / 1024)) + ' kB';
+    return bytes >= 1048576 ? (bytes / 1048576).toLocaleString(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 }) + ' MB' : Math.max(1, Math.round(bytes / 1024)) + ' kB';
   }
   function choose() {
     files = Array.prototype.map.call(input.files, function (file) { return { file: file, fault: fault(file) }; });
@@ -65,7 +66,7 @@
     if (!answer.until) return answer.error;
     var at = new Date(answer.until), form = { hour: 'numeric', minute: '2-digit' };
     if (at.toDateString() !== new Date().toDateString()) Object.assign(form, { day: 'numeric', month: 'short' });
-    return answer.error.replace(answer.at, at.toLocaleString([], form));
+    return answer.error.replace(answer.at, at.toLocaleString(locale, form));
   }
   function fieldsFor(one, number) {
     var fields = new FormData(form);

@@ -49,6 +49,17 @@ def end_sessions(session: Session, account_id: uuid.UUID) -> None:
     )
 
 
+def change_language(session: Session, account_id: uuid.UUID, chosen: str | None, *, mails: str) -> None:
+    """The language of the account's pages, None: the browser's, and the one its mails are written in."""
+    session.execute(
+        update(Account)
+        .where(Account.id == account_id)
+        .values(language=chosen)
+        .execution_options(synchronize_session=False)
+    )
+    wishes.wish_language(session, account_id, mails)
+
+
 def prove_address(session: Session, account_id: uuid.UUID) -> None:
     """The address of the account was shown to be its owner's."""
     session.execute(

@@ -187,6 +187,7 @@ def _account(account: Account) -> dict[str, Any]:
     return {
         "email": account.email,
         "role": account.role,
+        "language": account.language,
         "created_at": account.created_at,
         "email_proven_at": account.email_proven_at,
         "api_tokens": [

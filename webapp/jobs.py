@@ -77,6 +77,7 @@ def home_page(
         idempotency_key=str(uuid.uuid4()),
         most_at_once=MOST_AT_ONCE,
         too_large=wording.file_too_large(settings.max_upload_bytes),
+        too_many=wording.too_many_files(MOST_AT_ONCE),
         settings=settings,
     )
 

@@ -19,9 +19,9 @@ def init_app(app: Flask) -> None:
 
 
 def prefer(chosen: str | None) -> None:
-    """The choice of the account that asks; None: it made none. Programs and operators' pages stay English."""
-    if chosen is not None and not g.get("only_english"):
-        speak(chosen)
+    """The choice of the account that asks; None: as its browser says. Programs and operators' pages stay English."""
+    if not g.get("only_english"):
+        speak(chosen or _wished())
 
 
 def _begin() -> None:

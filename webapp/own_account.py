@@ -1,15 +1,15 @@
-"""What a person does to their own account besides leaving it: its password, its sessions, and a copy of everything."""
+"""What a person does to their own account besides leaving it: password, sessions, language, a copy of everything."""
 
 from __future__ import annotations
 
 import structlog
-from flask import Response, current_app, flash, redirect, request, stream_with_context, url_for
+from flask import Response, abort, current_app, flash, redirect, request, stream_with_context, url_for
 from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
-from tasks.languages import language
-from webapp import account_words, export, forms
-from webapp.account_changes import change_password, end_sessions
+from tasks.languages import LANGUAGES, _, language
+from webapp import account_words, export, forms, languages
+from webapp.account_changes import change_language, change_password, end_sessions
 from webapp.accounts import account_page, accounts, back_to, is_theirs, own_password_limit
 from webapp.documents import attachment_header
 from webapp.parts import parts
@@ -59,6 +59,20 @@ def sign_out_everywhere() -> ResponseReturnValue:
     end_session()
     flash(str(account_words.SIGNED_OUT_EVERYWHERE))
     return redirect(url_for("accounts.sign_in"), 303)
+
+
+@accounts.post("/account/language")
+@login_required  # type: ignore[untyped-decorator]
+def choose_language() -> ResponseReturnValue:
+    """What pages and mails are written in from now on. Nothing chosen: what the browser asks for, mails too."""
+    chosen = request.form.get("language") or None
+    if chosen is not None and chosen not in LANGUAGES:
+        abort(422)
+    languages.prefer(chosen)
+    with transaction() as database:
+        change_language(database, viewer().id, chosen, mails=language())
+    flash(_("The language has been changed."))
+    return redirect(url_for("accounts.show"), 303)
 
 
 @accounts.post("/account/export")

@@ -44,6 +44,16 @@ def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: boo
     )
 
 
+def wish_language(session: Session, account_id: uuid.UUID, code: str) -> None:
+    """Write to the account in this language from now on. Nothing happens if it has never wished for a notice."""
+    session.execute(
+        update(NoticeWish)
+        .where(NoticeWish.account_id == account_id)
+        .values(language=code, changed_at=func.now())
+        .execution_options(synchronize_session=False)
+    )
+
+
 def email_of_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> bool | None:
     """Whether mail tells of the end of this job; None: the account has confirmed no address."""
     return session.execute(

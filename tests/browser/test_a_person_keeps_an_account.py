@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 
 import pytest
@@ -36,7 +37,7 @@ def test_a_person_comes_by_a_service_and_makes_the_account_their_own(
         )
         with process(["-m", "gunicorn", "wsgi:app"], variables) as web:
             house.wait_until(lambda: answers(f"{address}/healthz"), what=lambda: web.log)
-            context = chromium.new_context(base_url=address)
+            context = chromium.new_context(base_url=address, permissions=["clipboard-read", "clipboard-write"])
             page = context.new_page()
             page.goto("/account")
             page.get_by_role("link", name="Sign in with Harbour ID").click()
@@ -65,4 +66,14 @@ def test_a_person_comes_by_a_service_and_makes_the_account_their_own(
             page.get_by_label("Password").fill(PASSWORD)
             page.get_by_role("button", name="Sign in", exact=True).click()
             page.wait_for_url(f"{address}/")
+
+            page.goto("/account")
+            page.get_by_label("Language of the pages").select_option("Deutsch")
+            page.get_by_role("button", name="Change", exact=True).click()
+            expect(page.get_by_role("status").first).to_contain_text("Die Sprache wurde geändert")
+            expect(page.locator("dd time")).to_have_text(re.compile(r"\d+\. \w+\.? \d{4}"))  # as the script writes it
+            page.get_by_label("Name eines neuen Tokens").fill("Nachtbericht")
+            page.get_by_role("button", name="Token erstellen").click()
+            page.get_by_role("button", name="Kopieren").click()
+            expect(page.get_by_role("button", name="Kopiert")).to_be_visible()
             context.close()

@@ -9,12 +9,20 @@ import pytest
 from babel.messages import Catalog
 from babel.messages.frontend import CommandLineInterface
 from babel.messages.pofile import read_po
+from jinja2 import Environment
 
 from tasks.languages import ENGLISH, LANGUAGES
 
 HOUSE = Path(__file__).parents[2]
 CATALOGUES = HOUSE / "tasks" / "languages"
 OTHERS = sorted(set(LANGUAGES) - {ENGLISH})
+END_USER_PAGES = sorted(
+    path
+    for path in (HOUSE / "templates").rglob("*.html")
+    if path.parent.name != "ops" and path.name != "snippet.html"  # what operators and programs get is in English
+)
+SPOKEN = ("aria-label", "title", "placeholder", "alt")
+PROPER_NAMES = re.compile(r"\b(Waybill|Word|Markdown|CSV|https)\b")
 PLACEHOLDER = re.compile(r"%\(\w+\)s|%%|%")
 
 
@@ -32,6 +40,29 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         patch.chdir(HOUSE)
         CommandLineInterface().run(arguments)
     return read(found)
+
+
+def unmarked(template: str) -> str:
+    """The words of a template that are written into it as they are, and so are shown in English for ever."""
+    written, in_block = "", False
+    for _, kind, value in Environment(extensions=["jinja2.ext.i18n"]).lex(template):
+        if kind == "name" and value in ("trans", "endtrans"):
+            in_block = value == "trans"
+        written += value if kind == "data" and not in_block else ""
+    spoken = re.findall(rf'\s(?:{"|".join(SPOKEN)}|data-[a-z-]+)="([^"]*)"', written)
+    words = re.sub(r'<(script|style|pre)\b.*?</\1>|<[^>]*>|[\w-]+="[^"]*"', " ", written, flags=re.DOTALL)
+    return " ".join(" ".join([words, *(value for value in spoken if re.search("[A-Z ]", value))]).split())
+
+
+@pytest.mark.parametrize("path", END_USER_PAGES, ids=lambda path: path.name)
+def test_each_word_of_a_template_is_marked(path: Path) -> None:
+    left = PROPER_NAMES.sub(" ", unmarked(path.read_text()))
+    assert not re.search(r"[^\W\d_]{2}", left), left
+
+
+def test_a_word_that_is_not_marked_is_found() -> None:
+    template = "<p title=\"Look\">{{ _('Kept') }}{% trans %}too{% endtrans %} {% if a %}lost{% endif %}</p>"
+    assert unmarked(template).split() == ["lost", "Look"]
 
 
 def test_each_language_that_is_offered_has_a_catalogue_and_the_other_way_round() -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from tasks.database import Database
-from tests.web.conftest import Browser, Person, Program
+from tasks.languages import speaking
+from tasks.ledger import wishes
+from tasks.ledger.notice_models import NoticeWish
+from tests.web.conftest import Bench, Browser, Person, Program, rows
+from webapp import moments
 from webapp.models import Account
 
 GERMAN: dict[str, Any] = {"headers": {"Accept-Language": "de-AT, de;q=0.9, en;q=0.5"}}
@@ -39,6 +46,52 @@ def test_the_choice_of_an_account_comes_before_the_browsers_wish(database: Datab
     with database.transaction() as session:
         session.execute(update(Account).values(language="en"))
     assert "New document" in ada.get("/", **GERMAN).text
+
+
+def test_an_account_chooses_the_language_of_its_pages_and_mails(
+    ada: Person, bob: Person, database: Database, account_id: uuid.UUID
+) -> None:
+    with database.transaction() as session:
+        for owner in (account_id, bob.id):
+            wishes.wish_email(session, owner, "x@example.org", on=True)
+
+    def stored() -> set[tuple[str | None, str | None]]:
+        both = select(Account.id, Account.language, NoticeWish.language).join(
+            NoticeWish, NoticeWish.account_id == Account.id
+        )
+        found = {row[0]: (row[1], row[2]) for row in rows(database, both)}
+        assert found[bob.id] == (None, None), "nobody else's"
+        return found[account_id]
+
+    answer = ada.post("/account/language", {"language": "de"})
+    assert (answer.status_code, answer.location) == (303, "/account")
+    page = ada.get("/account").text
+    assert "Die Sprache wurde geändert." in page and '<option value="de" lang="de" selected>Deutsch' in page
+    assert "Neues Dokument" in ada.get("/").text and "New document" in bob.get("/").text
+    assert stored() == ("de", "de")
+    ada.post("/account/language", {"language": "en"}, **GERMAN)
+    assert "The language has been changed." in ada.get("/account", **GERMAN).text
+    assert stored() == ("en", "en")
+    ada.post("/account/language", {"language": ""}, **GERMAN)
+    assert stored() == (None, "de"), "mails are written as the browser asked when that was chosen"
+    assert "New document" in ada.get("/").text and "Neues Dokument" in ada.get("/", **GERMAN).text
+    for unknown in ("fr", "../../x", "EN"):
+        assert ada.post("/account/language", {"language": unknown}).status_code == 422
+    assert stored() == (None, "de")
+    assert ada.client.post("/account/language", data={"language": "de"}).status_code == 400, "no proof of origin"
+
+
+def test_what_people_wrote_is_in_no_known_language(ada: Person, bench: Bench) -> None:
+    page = ada.get(f"/jobs/{bench.succeeded(title='Bericht')}", **GERMAN).text
+    assert re.search(r'<h1 id="job-heading"[^>]* lang="">Bericht</h1>', page)
+    assert re.search(r'<div class="prose" lang="" ', page)
+    assert re.search(r'<a [^>]* lang="">Bericht</a>', ada.get("/", **GERMAN).text)
+
+
+@pytest.mark.parametrize(("code", "said"), [("en", "4 Sep 2026"), ("de", "4. Sept. 2026")])
+def test_a_day_is_written_as_the_language_writes_it(code: str, said: str) -> None:
+    with speaking(code):
+        assert moments.day_in_words(datetime(2026, 9, 4, tzinfo=UTC)) == said
 
 
 def test_programs_and_operators_are_spoken_to_in_english(program: Program, olga: Person, database: Database) -> None:

@@ -89,7 +89,7 @@ def test_a_person_sees_that_the_encoding_was_understood(ada: Person, bench: Benc
     page = ada.get(f"/jobs/{job_id}").text
     assert "Read: 5 words, encoding Windows-1252." in page
     shown = "Größe und Übermaß: &lt;b&gt;fünf&lt;/b&gt; Straßen"
-    assert f'<summary>How the text begins</summary><p dir="auto">{shown}</p>' in page
+    assert f'<summary>How the text begins</summary><p dir="auto" lang="">{shown}</p>' in page
 
 
 def test_only_the_beginning_is_shown(ada: Person, bench: Bench, database: Database) -> None:
