@@ -13,6 +13,7 @@ from tasks.ledger import queries
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import UNFINISHED, State
 from webapp import cursors, deadlines
+from webapp.measures import number
 from webapp.sessions import viewer
 from webapp.transactions import transaction
 
@@ -52,13 +53,13 @@ class MyDocuments:
 
     @property
     def _counts(self) -> Mapping[str, int]:
-        states = {label: states for label, states in SHOWN.values() if states is not None}
-        return {label: sum(job.state in those for job in self.jobs) for label, those in states.items()}
+        states = {word: states for word, (_label, states) in SHOWN.items() if states is not None}
+        return {word: sum(job.state in those for job in self.jobs) for word, those in states.items()}
 
     @property
     def announcement(self) -> str:
         """What a screen reader says of the list when it changes: not each row, but how many stand where."""
-        return " ".join(f"{label}: {count}." for label, count in self._counts.items() if count)
+        return " ".join(f"{SHOWN[word][0]}: {number(count)}." for word, count in self._counts.items() if count)
 
     @property
     def said(self) -> str:

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tasks.languages import _, lazy
+from webapp.measures import number
 from webapp.upload_links import MOST_LINKS, MOST_ORIGINS, MOST_USES, LinkState
 
 STATES: Mapping[LinkState, str] = {
-    LinkState.OPEN: "Open",
-    LinkState.USED_UP: "Used up",
-    LinkState.EXPIRED: "Expired",
-    LinkState.REVOKED: "Revoked",
+    LinkState.OPEN: lazy("Open"),
+    LinkState.USED_UP: lazy("Used up"),
+    LinkState.EXPIRED: lazy("Expired"),
+    LinkState.REVOKED: lazy("Revoked"),
 }
 LIVES: Mapping[str, tuple[int, str]] = {
-    "hour": (3600, "1 hour"),
-    "day": (24 * 3600, "1 day"),
-    "week": (7 * 24 * 3600, "7 days"),
-    "month": (30 * 24 * 3600, "30 days"),
-    "year": (365 * 24 * 3600, "a year"),
+    "hour": (3600, lazy("1 hour")),
+    "day": (24 * 3600, lazy("1 day")),
+    "week": (7 * 24 * 3600, lazy("7 days")),
+    "month": (30 * 24 * 3600, lazy("30 days")),
+    "year": (365 * 24 * 3600, lazy("a year")),
 }
 """How long a new link may live: the word in the form, seconds, and what a person reads."""
-REVOKED = "The link has been revoked. Nothing more is handed in by it; your documents stay."
-NAME_MISSING = "Give the link a name, so that you know later where it is used."
-LIFE_WRONG = "Choose how long the link may be used."
-USES_WRONG = f"Write a number of documents from 1 to {MOST_USES:,}."
-TOO_MANY_SITES = f"Name at most {MOST_ORIGINS} sites."
-TOO_MANY_LINKS = f"There are {MOST_LINKS:,} open links already. Revoke some first."
-RETURN_WRONG = "Use a whole address that starts with https://."
+REVOKED = lazy("The link has been revoked. Nothing more is handed in by it; your documents stay.")
+NAME_MISSING = lazy("Give the link a name, so that you know later where it is used.")
+LIFE_WRONG = lazy("Choose how long the link may be used.")
+RETURN_WRONG = lazy("Use a whole address that starts with https://.")
+
+
+def uses_wrong() -> str:
+    return _("Write a number of documents from 1 to %(most)s.", most=number(MOST_USES))
+
+
+def too_many_sites() -> str:
+    return _("Name at most %(most)s sites.", most=number(MOST_ORIGINS))
+
+
+def too_many_links() -> str:
+    return _("There are %(most)s open links already. Revoke some first.", most=number(MOST_LINKS))
 
 
 def site_wrong(typed: str) -> str:
-    return f"“{typed}” is not an address like https://www.example.org."
+    return _("“%(typed)s” is not an address like https://www.example.org.", typed=typed)

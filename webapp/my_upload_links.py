@@ -48,7 +48,7 @@ def make() -> ResponseReturnValue:
             link_id = upload_links.make_link(session, viewer().id, terms, kept_days=parts().settings.retention_days)
             made = upload_links.link_of(session, link_id, viewer().id)
     except TooManyLinks:
-        return page(errors={"form": words.TOO_MANY_LINKS}), 409
+        return page(errors={"form": words.too_many_links()}), 409
     return page(made=made), 201
 
 
@@ -61,7 +61,7 @@ def revoke(link_id: uuid.UUID) -> ResponseReturnValue:
         upload_links.revoke(session, link_id, viewer().id)
     if found is None:
         abort(404)
-    flash(words.REVOKED)
+    flash(str(words.REVOKED))
     return redirect(url_for("my_upload_links.show"), 303)
 
 
@@ -102,7 +102,7 @@ def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
     if not name:
         errors["name"] = words.NAME_MISSING
     if uses is None:
-        errors["max_uses"] = words.USES_WRONG
+        errors["max_uses"] = words.uses_wrong()
     if life is None:
         errors["life"] = words.LIFE_WRONG
     if back and not upload_links.is_address(back):
@@ -135,7 +135,7 @@ def _origins(typed: str, errors: dict[str, str]) -> list[str]:
         errors["frame_origins"] = words.site_wrong(cut(one_line(wrong), LONGEST_SHOWN))
     origins = list(dict.fromkeys(origin for _, origin in found if origin is not None))
     if len(origins) > upload_links.MOST_ORIGINS:
-        errors["frame_origins"] = words.TOO_MANY_SITES
+        errors["frame_origins"] = words.too_many_sites()
     return origins
 
 

@@ -56,7 +56,7 @@ def test_a_link_is_made_shown_once_and_listed_and_its_form_takes_documents(
     page = ada.get(PAGE).text
     assert "/embed/" not in page, "it was shown once"
     assert "Contact &lt;b&gt;page" in page and "<b>page" not in page
-    assert "Open. 1 of 3 documents handed in, summary." in words(page)
+    assert "Open. 1 of 3 documents handed in. Summary." in words(page)
     assert f"Shown on {SITE}, https://blog.example.org:8443." in words(page)
 
 
