@@ -27,6 +27,7 @@ from webapp import (
     jobs,
     languages,
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
+    measures,
     metrics,
     models,
     moments,
@@ -135,13 +136,14 @@ def _furnish_templates(app: Flask) -> None:
     app.jinja_env.filters.update(
         summary_html=render.summary_html,
         plain_text=as_text.as_text,
-        duration=wording.duration_in_words,
-        size=wording.size_in_words,
+        duration=measures.duration_in_words,
+        size=measures.size_in_words,
         clock_in_words=moments.clock_in_words,
         day_in_words=moments.day_in_words,
         counted=wording.counted,
         kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,
+        mid_sentence=work_words.mid_sentence,
         usage=cost_words.usage_in_words,
         why_not_sent=notice_words.why_not_sent,
     )

@@ -145,11 +145,10 @@ def new_token() -> ResponseReturnValue:
     """Make a token and show it, this once."""
     name = forms.read_token_name(request.form)
     if not name:
-        return account_page(errors={"name": "Give the token a name, so that you know later what uses it."}), 422
+        return account_page(errors={"name": account_words.NAME_THE_TOKEN}), 422
     with transaction() as database:
         if len(tokens.tokens_of(database, viewer().id)) >= tokens.MOST_TOKENS:
-            full = f"There are {tokens.MOST_TOKENS} tokens already. Revoke one first."
-            return account_page(errors={"name": full}), 422
+            return account_page(errors={"name": account_words.too_many_tokens(tokens.MOST_TOKENS)}), 422
         token = tokens.make_token(database, viewer().id, name)
     return account_page(token=token, name=name), 201
 
@@ -183,7 +182,7 @@ def leave() -> ResponseReturnValue:
         database.execute(delete(Account).where(Account.id == account.id))  # its tokens go with it
     log.info("account.deleted", account=account.id.hex)
     end_session()
-    flash(wording.ACCOUNT_DELETED)
+    flash(str(wording.ACCOUNT_DELETED))
     return redirect(url_for("accounts.sign_in"), 303)
 
 

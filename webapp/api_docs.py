@@ -9,6 +9,7 @@ from typing import Any
 from flask import Blueprint, current_app, render_template
 from flask.typing import ResponseReturnValue
 
+from tasks.languages import ENGLISH, speaking
 from webapp import openapi
 from webapp.parts import parts
 from webapp.programs import answer
@@ -33,7 +34,8 @@ def page() -> ResponseReturnValue:
 
 
 def _document() -> dict[str, Any]:
-    return openapi.document(current_app, parts().settings)
+    with speaking(ENGLISH):  # programs are spoken to in English, so what is said of that is too
+        return openapi.document(current_app, parts().settings)
 
 
 def _by_tag(described: Json) -> dict[str, list[tuple[str, str, Json]]]:

@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from tasks.costs import Spent, Usage, usage_of
+from tasks.languages import _, ngettext
 from tasks.ledger.models import ProviderCall
 from tasks.settings import Settings
-from webapp.wording import counted
+from webapp.measures import number
 
 SMALLEST = Decimal("0.0001")
 
@@ -25,28 +26,33 @@ def usage_in_words(usage: Usage) -> str:
     """1,234 tokens in, 210 out, 0.0012; of that wasted 0.0004."""
     total, wasted = usage.total, usage.wasted
     if not total.calls:
-        return "no call yet"
+        return _("no call yet")
     if total.input_tokens is None:
-        return "not reported"
-    said = _tokens(total) if total.cost is None else f"{_tokens(total)}, {money(total.cost)}"
+        return _("not reported")
+    said = [_tokens(total) if total.cost is None else f"{_tokens(total)}, {money(total.cost)}"]
     if wasted.input_tokens is not None:
-        said += f"; of that wasted {_tokens(wasted) if wasted.cost is None else money(wasted.cost)}"
+        what = _tokens(wasted) if wasted.cost is None else money(wasted.cost)
+        said.append(_("of that wasted %(what)s", what=what))
     if total.unreported:
-        said += f"; not reported for {counted(total.unreported, 'call')}"
-    return said
+        calls = number(total.unreported)
+        said.append(
+            ngettext("not reported for %(num)s call", "not reported for %(num)s calls", total.unreported, num=calls)
+        )
+    return "; ".join(said)
 
 
 def _tokens(spent: Spent) -> str:
-    return f"{counted(spent.input_tokens or 0, 'token')} in, {spent.output_tokens or 0:,} out"
+    into, out = spent.input_tokens or 0, number(spent.output_tokens or 0)
+    return ngettext("%(num)s token in, %(out)s out", "%(num)s tokens in, %(out)s out", into, num=number(into), out=out)
 
 
 def money(amount: Decimal) -> str:
     """An amount without a currency, which nobody told us: cents for whole units, four places below."""
     if amount >= 1:
-        return f"{amount:,.2f}"
+        return number(amount, 2, all_places=True)
     if 0 < amount < SMALLEST:
-        return f"less than {SMALLEST}"
-    return f"{amount:.4f}" if amount else "0"
+        return _("less than %(amount)s", amount=number(SMALLEST, 4))
+    return number(amount, 4, all_places=True) if amount else "0"
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:

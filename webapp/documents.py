@@ -10,6 +10,7 @@ from flask import Blueprint, Response, abort, flash, redirect, render_template, 
 from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
+from tasks.languages import _
 from tasks.ledger import forgetting, queries
 from tasks.ledger.models import Result
 from tasks.ledger.queries import JobView
@@ -19,6 +20,7 @@ from webapp import wording
 from webapp.as_text import as_text
 from webapp.as_word import as_word
 from webapp.provenance import provenance_of
+from webapp.results import shown
 from webapp.sessions import viewer
 from webapp.titles import cut
 from webapp.transactions import transaction
@@ -35,9 +37,8 @@ WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
     """The result as Markdown; 404 until there is one, 410 once it has been deleted."""
     job, saved = _saved(job_id)
-    return attachment(
-        saved.text.encode(), f"{title_of(job.workflow)} of {job.title}.md", "text/markdown; charset=utf-8"
-    )
+    text = shown(job.workflow, saved).text.encode()
+    return attachment(text, f"{result_name(job)}.md", "text/markdown; charset=utf-8")
 
 
 @documents.get("/jobs/<uuid:job_id>/result.txt")
@@ -45,8 +46,8 @@ def result(job_id: uuid.UUID) -> ResponseReturnValue:
 def result_as_text(job_id: uuid.UUID) -> ResponseReturnValue:
     """The result as plain text."""
     job, saved = _saved(job_id)
-    text = as_text(saved.text).encode()
-    return attachment(text, f"{title_of(job.workflow)} of {job.title}.txt", "text/plain; charset=utf-8")
+    text = as_text(shown(job.workflow, saved).text).encode()
+    return attachment(text, f"{result_name(job)}.txt", "text/plain; charset=utf-8")
 
 
 @documents.get("/jobs/<uuid:job_id>/result.docx")
@@ -54,8 +55,8 @@ def result_as_text(job_id: uuid.UUID) -> ResponseReturnValue:
 def result_as_word(job_id: uuid.UUID) -> ResponseReturnValue:
     """The result as a Word document, with what made it in small print."""
     job, saved = _saved(job_id)
-    title = f"{title_of(job.workflow)} of {job.title}"
-    document = as_word(saved.text, title=title, notes=provenance_of(job, saved.facts))
+    title, text = result_name(job), shown(job.workflow, saved).text
+    document = as_word(text, title=title, notes=provenance_of(job, saved.facts))
     return attachment(document, f"{title}.docx", WORD)
 
 
@@ -68,7 +69,12 @@ def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
     if not isinstance(workflow, AsCsv):
         abort(404)
     table = workflow.csv(saved.text).encode("utf-8-sig")
-    return attachment(table, f"{title_of(job.workflow)} of {job.title}.csv", "text/csv; charset=utf-8")
+    return attachment(table, f"{result_name(job)}.csv", "text/csv; charset=utf-8")
+
+
+def result_name(job: JobView) -> str:
+    """What the result of a job is called as a file, without an ending."""
+    return _("%(work)s of %(document)s", work=title_of(job.workflow), document=job.title)
 
 
 def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
@@ -120,7 +126,7 @@ def delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """Delete the document of this job, with all jobs about it."""
     if not forget_document_of(job_id, viewer().id):
         abort(404)
-    flash(wording.DOCUMENT_DELETED)
+    flash(str(wording.DOCUMENT_DELETED))
     return redirect(url_for("jobs.home"), 303)
 
 

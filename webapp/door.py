@@ -32,7 +32,7 @@ class NotAccepted(Exception):
     def __init__(self, code: str, sentence: str, *, field: str, status: int = 422) -> None:
         super().__init__(code)
         self.code = code
-        self.sentence = sentence
+        self.sentence = str(sentence)  # in the language of whoever is refused
         self.field = field
         self.status = status
 

@@ -22,7 +22,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from tasks.workflows import WORKFLOWS, OptionsWrong
 from tasks.workflows.base import check_options
 from webapp import link_words, signing, status_page, upload_links, wording
-from webapp.documents import attachment
+from webapp.documents import attachment, result_name
 from webapp.door import HandedIn, NotAccepted, chosen_files, take_form
 from webapp.errors import drain, seconds_until_allowed
 from webapp.extensions import limiter
@@ -33,7 +33,6 @@ from webapp.status_page import StatusPage
 from webapp.submitting import submit, workflow_of
 from webapp.transactions import transaction
 from webapp.upload_links import Link, LinkClosed, LinkState
-from webapp.work_words import title_of
 
 embed = Blueprint("embed", __name__)
 
@@ -155,8 +154,7 @@ def result(receipt: str) -> ResponseReturnValue:
     link, page = _page(receipt)
     if page is None or page.result is None or not link.row.show_result:
         abort(404)
-    name = f"{title_of(page.job.workflow)} of {page.job.title}.md"
-    return attachment(page.result.text.encode(), name, "text/markdown; charset=utf-8")
+    return attachment(page.result.text.encode(), f"{result_name(page.job)}.md", "text/markdown; charset=utf-8")
 
 
 def _link_or_404(token: str) -> Link:

@@ -20,38 +20,43 @@ from werkzeug.exceptions import HTTPException
 
 from tasks import sentry
 from tasks.database import is_out_of_reach
+from tasks.languages import _, lazy
 from tasks.logs import told
 from webapp.extensions import limiter
 from webapp.hx import is_htmx
 from webapp.models import Account
 from webapp.security import is_api, unauthorized
 from webapp.transactions import transaction
-from webapp.wording import HAND_IN_AGAIN
 
 log = structlog.get_logger()
 
 MOST_TO_DRAIN = 128 * 1024 * 1024
 
 PAGES: dict[int, tuple[str, str]] = {
-    400: ("This request was not understood", "Go back, reload the page, and try again."),
-    403: ("This is not open to you", "Your account may not do this."),
+    400: (lazy("This request was not understood"), lazy("Go back, reload the page, and try again.")),
+    403: (lazy("This is not open to you"), lazy("Your account may not do this.")),
     404: (
-        "There is nothing here",
-        "The address may be mistyped, the page may be gone, or it belongs to another account.",
+        lazy("There is nothing here"),
+        lazy("The address may be mistyped, the page may be gone, or it belongs to another account."),
     ),
-    405: ("This cannot be done here", "Go back and use the buttons of the page."),
+    405: (lazy("This cannot be done here"), lazy("Go back and use the buttons of the page.")),
     410: (
-        "This has been deleted",
-        f"It was kept for as long as this site keeps documents. {HAND_IN_AGAIN}",
+        lazy("This has been deleted"),
+        lazy(
+            "It was kept for as long as this site keeps documents. To have it made again, hand the document in again."
+        ),
     ),
-    413: ("That was too large", "Hand in something smaller."),
-    415: ("This kind of data is not taken", "Use the forms of the pages, or JSON for the API."),
-    422: ("Something is missing or wrong", "Go back and check what was entered."),
-    429: ("That was too often", "Wait a little, and try again."),
-    500: ("Something went wrong on our side", "It was noted. What was accepted before is kept. Try again in a minute."),
+    413: (lazy("That was too large"), lazy("Hand in something smaller.")),
+    415: (lazy("This kind of data is not taken"), lazy("Use the forms of the pages, or JSON for the API.")),
+    422: (lazy("Something is missing or wrong"), lazy("Go back and check what was entered.")),
+    429: (lazy("That was too often"), lazy("Wait a little, and try again.")),
+    500: (
+        lazy("Something went wrong on our side"),
+        lazy("It was noted. What was accepted before is kept. Try again in a minute."),
+    ),
     503: (
-        "The site cannot reach its database right now",
-        "What was accepted before is kept. Wait a minute and reload the page.",
+        lazy("The site cannot reach its database right now"),
+        lazy("What was accepted before is kept. Wait a minute and reload the page."),
     ),
 }
 
@@ -70,7 +75,8 @@ def init_app(app: Flask) -> None:
 
 def problem(status: int, title: str, detail: str | None = None, **more: Any) -> Response:
     """An error for a program (RFC 9457)."""
-    body = {"type": "about:blank", "title": title, "status": status, **({"detail": detail} if detail else {}), **more}
+    about = {"detail": str(detail)} if detail else {}
+    body = {"type": "about:blank", "title": str(title), "status": status, **about, **more}
     return Response(json.dumps(body), status=status, content_type="application/problem+json")
 
 
@@ -130,7 +136,7 @@ def form_too_old(error: CSRFError) -> ResponseReturnValue:
     """The form's proof of origin does not match the session. A page that htmx works in is loaded again."""
     if is_htmx():
         return "", 400, {"HX-Refresh": "true"}
-    return error_page(400, "This form is too old", "Go back, reload the page, and press the button again.")
+    return error_page(400, _("This form is too old"), _("Go back, reload the page, and press the button again."))
 
 
 def too_often(error: RateLimitExceeded) -> ResponseReturnValue:

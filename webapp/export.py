@@ -17,12 +17,13 @@ from typing import Any
 from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
+from tasks.languages import lazy, speaking
 from tasks.ledger import queries, wishes
 from tasks.ledger.guarded import seconds
 from tasks.ledger.identity import reference_of
 from tasks.ledger.models import Attempt, JobEvent, ProviderCall
 from tasks.ledger.queries import JobView
-from webapp import tokens, upload_links, wording
+from webapp import log_words, tokens, upload_links
 from webapp.cursors import Cursor
 from webapp.models import Account, Identity
 from webapp.transactions import transaction
@@ -30,14 +31,15 @@ from webapp.transactions import transaction
 TURN_SECONDS = 300.0
 """For so long a browser may be busy with one job's files before another export may begin."""
 PAGE = 100
-ABOUT = """\
-account.json        the account, its API tokens (names only), its notices, and where else it signs in
-jobs/…/job.json     one job: what was asked for, each attempt, each request to the AI service, and what happened
-jobs/…/result.md    what was made of the document
-documents/…         each document as it was handed in
-
-Times are UTC. What the site deleted earlier, and the answers to single parts of long documents, are not in here.
-"""
+ABOUT = lazy(
+    "account.json        the account, its API tokens (names only), its notices, and where else it signs in\n"
+    "jobs/…/job.json     one job: what was asked for, each attempt, each request to the AI service, and what happened\n"
+    "jobs/…/result.md    what was made of the document\n"
+    "documents/…         each document as it was handed in\n"
+    "\n"
+    "Times are UTC. What the site deleted earlier, and the answers to single parts of long documents, are not in here."
+    "\n"
+)
 
 
 class TurnLost(Exception):
@@ -109,20 +111,29 @@ class _Unsent:
         return data
 
 
-def archive(account: Account, turn: Turn) -> Iterator[bytes]:
-    """The bytes of the archive, in pieces. Raises TurnLost: the file breaks off then, visibly."""
-    unsent = _Unsent()
+def archive(account: Account, turn: Turn, *, spoken: str) -> Iterator[bytes]:
+    """The bytes of the archive, in pieces. Raises TurnLost: the file breaks off then, visibly.
+
+    `spoken` is the language of what is ours in it: the request that spoke it has ended when the pieces are made.
+    """
+    unsent, files = _Unsent(), entries(account, turn)
     with zipfile.ZipFile(unsent, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in entries(account, turn):
+        while (found := _next_of(files, spoken)) is not None:
+            name, content = found
             now = datetime.now(UTC)
             file.writestr(zipfile.ZipInfo(name, now.timetuple()[:6]), content, zipfile.ZIP_DEFLATED)
             yield unsent.take()
     yield unsent.take()
 
 
+def _next_of(files: Iterator[tuple[str, str | bytes]], spoken: str) -> tuple[str, str | bytes] | None:
+    with speaking(spoken):
+        return next(files, None)
+
+
 def entries(account: Account, turn: Turn) -> Iterator[tuple[str, str | bytes]]:
     """The files of the archive: their names and what is in them."""
-    yield "README.txt", ABOUT
+    yield "README.txt", str(ABOUT)
     yield "account.json", _json(_account(account))
     seen: set[uuid.UUID] = set()
     before: Cursor | None = None
@@ -257,7 +268,7 @@ def _call(call: ProviderCall) -> dict[str, Any]:
 
 def _events(events: list[JobEvent]) -> list[dict[str, Any]]:
     """What happened, in the words of the job's page."""
-    lines = (wording.log_line(event) for event in wording.told(events))
+    lines = (log_words.log_line(event) for event in log_words.told(events))
     return [{"at": line.at, "what": line.text} for line in lines if line is not None]
 
 

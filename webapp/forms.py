@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from email_validator import EmailNotValidError, validate_email
 
+from tasks.languages import _
+from webapp import account_words
 from webapp.titles import cut, one_line
 
 SHORTEST_PASSWORD = 10
@@ -37,9 +39,9 @@ def normal_email(typed: str) -> str | None:
 def password_fault(password: str) -> str | None:
     """What is wrong with a new password; None if nothing is."""
     if len(password) < SHORTEST_PASSWORD:
-        return f"Use at least {SHORTEST_PASSWORD} characters."
+        return _("Use at least %(least)s characters.", least=SHORTEST_PASSWORD)
     if len(password) > LONGEST_PASSWORD:
-        return f"Use at most {LONGEST_PASSWORD} characters."
+        return _("Use at most %(most)s characters.", most=LONGEST_PASSWORD)
     return None
 
 
@@ -49,7 +51,7 @@ def read_registration(form: Mapping[str, str]) -> Credentials:
     email = normal_email(typed)
     read = Credentials(email or typed.strip()[:LONGEST_EMAIL], form.get("password", ""))
     if email is None:
-        read.errors["email"] = "This is not a complete e-mail address."
+        read.errors["email"] = str(account_words.NO_ADDRESS)
     fault = password_fault(read.password)
     if fault:
         read.errors["password"] = fault

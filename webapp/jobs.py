@@ -11,6 +11,7 @@ from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from tasks.languages import lazy
 from tasks.ledger import gates, transitions
 from tasks.ledger.pulse import pulse_of
 from tasks.ledger.recording import IdempotencyKeyReused
@@ -40,8 +41,8 @@ from webapp.transactions import transaction
 jobs = Blueprint("jobs", __name__)
 
 DOUBLE_CLICK_SECONDS = 10
-TOO_LATE = "It was already finished, so there was nothing to cancel."
-NOT_AGAIN = "This cannot be tried again as it is. See below what can be done."
+TOO_LATE = lazy("It was already finished, so there was nothing to cancel.")
+NOT_AGAIN = lazy("This cannot be tried again as it is. See below what can be done.")
 
 
 @jobs.get("/")
@@ -127,7 +128,7 @@ def create() -> ResponseReturnValue:
             return {"error": refused.sentence, **refused.facts}, refused.status, refused.headers
         return home_page({refused.field: refused.told}), refused.status, refused.headers
     except IdempotencyKeyReused:
-        return ({"error": wording.KEY_REUSED} if _by_script() else home_page(notice=wording.KEY_REUSED)), 409
+        return ({"error": str(wording.KEY_REUSED)} if _by_script() else home_page(notice=wording.KEY_REUSED)), 409
     known = None if recorded.created else 1
     location = url_for("jobs.show", job_id=recorded.job_id, known=known)
     return ({"location": location}, 201) if _by_script() else redirect(location, 303)
@@ -136,7 +137,7 @@ def create() -> ResponseReturnValue:
 def _several(outcomes: Sequence[Outcome]) -> ResponseReturnValue:
     """What became of each of several files: to the list when all were taken, else the form with the reasons."""
     taken = sum(one.refusal is None for one in outcomes)
-    said = f"{wording.counted(taken, 'document')} handed in."
+    said = wording.handed_in(taken)
     if taken == len(outcomes):
         flash(said)
         return redirect(url_for("jobs.home"), 303)
@@ -156,7 +157,7 @@ def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
         return form_too_old(error)
     said = wording.FORM_TOO_OLD if current_user.is_authenticated else wording.SIGNED_OUT
     if _by_script():
-        return {"error": said, "form_too_old": True}, 400
+        return {"error": str(said), "form_too_old": True}, 400
     had_file = any(file.filename for file in request.files.values())
     return home_page({"file": wording.FORM_TOO_OLD_FILE} if had_file else {}, notice=said), 400
 

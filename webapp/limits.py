@@ -12,30 +12,34 @@ from datetime import datetime, timedelta
 from flask import get_template_attribute
 from markupsafe import Markup
 
+from tasks.languages import _, gettext, lazy
 from tasks.ledger import limits
 from tasks.ledger.limits import Allowance, Limit, LimitReached, Standing
 from webapp.door import NotAccepted
+from webapp.measures import number
+from webapp.moments import clock_in_words, day_in_words
 from webapp.parts import parts
 from webapp.sessions import viewer
 from webapp.transactions import transaction
 
 NAMES = {
-    Limit.JOBS_PER_DAY: "Documents handed in within 24 hours",
-    Limit.JOBS_AT_ONCE: "Documents in the works",
-    Limit.TOKENS_PER_MONTH: "Tokens used this month",
+    Limit.JOBS_PER_DAY: lazy("Documents handed in within 24 hours"),
+    Limit.JOBS_AT_ONCE: lazy("Documents in the works"),
+    Limit.TOKENS_PER_MONTH: lazy("Tokens used this month"),
 }
-OWNER_AT_LIMIT = "Whoever gave you this form has reached a limit of this site. Documents are taken again"
 
 
 @dataclass(frozen=True)
 class Said:
-    """A sentence about a moment. As text it has the moment in UTC; in a page, in a form that app.js can show in the
-    reader's own zone. Rounded up to a minute, so that nobody is told to come a few seconds too early."""
+    """Sentences about a moment, which stands at `%(moment)s` of the last of them. As text it is in UTC; in a page, in a
+    form that app.js can show in the reader's own zone. Rounded up to a minute, so that nobody is told to come a few
+    seconds too early.
+    """
 
     before: str
+    about: str
     until: datetime
     now: datetime
-    after: str
 
     @property
     def moment(self) -> datetime:
@@ -45,16 +49,17 @@ class Said:
     @property
     def moment_in_words(self) -> str:
         """The moment, with its day where that is not today's."""
-        day = "" if self.moment.date() == self.now.date() else f", {self.moment.day} {self.moment:%b %Y}"
-        return f"{self.moment:%H:%M} UTC{day}"
+        day = "" if self.moment.date() == self.now.date() else f", {day_in_words(self.moment)}"
+        return f"{clock_in_words(self.moment)}{day}"
 
     def __str__(self) -> str:
-        return f"{self.before} {self.moment_in_words}{self.after}"
+        return self.before + self.about % {"moment": self.moment_in_words}
 
     def __html__(self) -> str:
         moment = get_template_attribute("_parts.html", "moment")(self.moment, self.now)
+        about = Markup.escape(self.about) % {"moment": Markup(moment)}
         # One piece, also where the parts of a notice stand below each other.
-        return Markup("<span>{} {}{}</span>").format(self.before, Markup(moment), self.after)
+        return Markup("<span>{}{}</span>").format(self.before, about)
 
 
 class OverLimit(NotAccepted):
@@ -77,18 +82,31 @@ class OverLimit(NotAccepted):
     @property
     def told_to_sender(self) -> object:
         """What is said to somebody who hands in by a link of the account: nothing of how much that may do."""
-        before, after = (" by", " at the latest.") if self.allowance.limit is Limit.JOBS_AT_ONCE else (" at", ".")
-        return Said(OWNER_AT_LIMIT + before, self.said.until, self.said.now, after)
+        if self.allowance.limit is Limit.JOBS_AT_ONCE:
+            about = gettext(
+                "Whoever gave you this form has reached a limit of this site. "
+                "Documents are taken again by %(moment)s at the latest."
+            )
+        else:
+            about = gettext(
+                "Whoever gave you this form has reached a limit of this site. Documents are taken again at %(moment)s."
+            )
+        return Said("", about, self.said.until, self.said.now)
 
 
 def said_of(allowance: Allowance, until: datetime) -> Said:
     """Which limit is reached, and when it ends."""
-    used = f"{NAMES[allowance.limit]}: {allowance.used:,} of {allowance.most or 0:,}."
-    if allowance.limit is Limit.JOBS_AT_ONCE:
-        said = f"{used} The next is possible when one of them is done, by"
-        return Said(said, until, allowance.now, " at the latest.")
-    thing = "document " if allowance.limit is Limit.TOKENS_PER_MONTH else ""
-    return Said(f"{used} The next {thing}is possible at", until, allowance.now, ".")
+    name, used = NAMES[allowance.limit], used_of(allowance.used, allowance.most or 0)
+    about = {
+        Limit.JOBS_AT_ONCE: gettext("The next is possible when one of them is done, by %(moment)s at the latest."),
+        Limit.TOKENS_PER_MONTH: gettext("The next document is possible at %(moment)s."),
+        Limit.JOBS_PER_DAY: gettext("The next is possible at %(moment)s."),
+    }
+    return Said(f"{name}: {used}. ", about[allowance.limit], until, allowance.now)
+
+
+def used_of(used: int, most: int) -> str:
+    return _("%(used)s of %(most)s", used=number(used), most=number(most))
 
 
 @contextmanager
@@ -126,7 +144,9 @@ class Shown:
     def left_today(self) -> str | None:
         """How many documents may still be handed in; None where that has no limit."""
         of_day = self.standing[Limit.JOBS_PER_DAY]
-        return None if of_day.most is None else f"{of_day.left:,} of {of_day.most:,} left today"
+        if of_day.most is None:
+            return None
+        return _("%(left)s of %(most)s left today", left=number(of_day.left or 0), most=number(of_day.most))
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -134,9 +154,9 @@ class Shown:
         told = []
         for limit, one in self.standing.items():
             if one.most is not None:
-                told.append((NAMES[limit], f"{one.used:,} of {one.most:,}"))
+                told.append((str(NAMES[limit]), used_of(one.used, one.most)))
             elif limit is Limit.TOKENS_PER_MONTH and self.with_tokens:
-                told.append((NAMES[limit], f"{one.used:,}"))
+                told.append((str(NAMES[limit]), number(one.used)))
         return told
 
 

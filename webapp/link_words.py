@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tasks.languages import _, lazy
 from tasks.ledger.errors import Category
 from tasks.ledger.states import State
+from webapp.measures import duration_in_words
 from webapp.status_page import StatusPage
 from webapp.upload_links import LinkState
-from webapp.wording import Failure, duration_in_words
+from webapp.wording import Failure
 
-FORM_TOO_OLD = "The form was open for too long. Press Hand in again; a file has to be chosen again first."
-NO_LONGER_OFFERED = "What this form asks for is not done here any more. Tell whoever gave you this form."
-HANDED_IN_GONE = Failure("There is nothing here any more", "The document was deleted, or this form was closed.")
+FORM_TOO_OLD = lazy("The form was open for too long. Press Hand in again; a file has to be chosen again first.")
+NO_LONGER_OFFERED = lazy("What this form asks for is not done here any more. Tell whoever gave you this form.")
+HANDED_IN_GONE = Failure(
+    lazy("There is nothing here any more"), lazy("The document was deleted, or this form was closed.")
+)
 CLOSED: Mapping[LinkState, Failure] = {
-    LinkState.EXPIRED: Failure("This form has expired", "Ask whoever gave it to you for a new one."),
+    LinkState.EXPIRED: Failure(lazy("This form has expired"), lazy("Ask whoever gave it to you for a new one.")),
     LinkState.USED_UP: Failure(
-        "Nothing more can be handed in here", "This form took as many documents as it may. What was handed in is kept."
+        lazy("Nothing more can be handed in here"),
+        lazy("This form took as many documents as it may. What was handed in is kept."),
     ),
-    LinkState.REVOKED: Failure("This form was closed", "Whoever gave it to you has closed it."),
+    LinkState.REVOKED: Failure(lazy("This form was closed"), lazy("Whoever gave it to you has closed it.")),
 }
-_QUOTE = "Nothing is lost. Quote the reference above to whoever gave you this form."
+_QUOTE = lazy("Nothing is lost. Quote the reference above to whoever gave you this form.")
 
 
 def too_often(seconds: int) -> str:
-    return f"That was too often. Try again in {duration_in_words(seconds)}."
+    return _("That was too often. Try again in %(time)s.", time=duration_in_words(seconds))
 
 
 def said_to_sender(page: StatusPage, *, result_shown: bool) -> Failure:
@@ -32,15 +37,15 @@ def said_to_sender(page: StatusPage, *, result_shown: bool) -> Failure:
     state = page.job.state
     if state is State.QUEUED:
         if page.lane or page.no_worker or page.queue_away or page.overdue_seconds:
-            return Failure("Accepted. It waits longer than usual.", "It is kept, and the work starts by itself.")
-        return Failure("Accepted. Waiting for its turn.", "")
+            return Failure(_("Accepted. It waits longer than usual."), _("It is kept, and the work starts by itself."))
+        return Failure(_("Accepted. Waiting for its turn."), "")
     if state is State.RUNNING:
         return Failure(f"{page.words.making}.", "")
     if state is State.RETRY_WAIT:
-        return Failure(page.failure.what, "It is tried again by itself.")
+        return Failure(page.failure.what, _("It is tried again by itself."))
     if state is State.SUCCEEDED:
-        return Failure("Done.", "" if result_shown else "Whoever gave you this form has the result.")
+        return Failure(_("Done."), "" if result_shown else _("Whoever gave you this form has the result."))
     if state is State.FAILED:
         about_document = page.job.error_category == Category.INVALID_DOCUMENT
         return Failure(page.failure.what, page.failure.so if about_document else _QUOTE)
-    return Failure("Whoever gave you this form has withdrawn it.", "Nothing more will be done with it.")
+    return Failure(_("Whoever gave you this form has withdrawn it."), _("Nothing more will be done with it."))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from flask import request, url_for
 
+from tasks.languages import lazy
 from tasks.ledger import queries
 from tasks.ledger.queries import JobView
 from tasks.ledger.states import UNFINISHED, State
@@ -20,10 +21,10 @@ LONGEST_SEARCH = 100
 POLL_SECONDS = 4
 
 SHOWN: Mapping[str, tuple[str, frozenset[State] | None]] = {
-    "": ("All", None),
-    "working": ("In the works", UNFINISHED),
-    "saved": ("Saved", frozenset({State.SUCCEEDED})),
-    "stopped": ("Stopped", frozenset({State.FAILED, State.CANCELLED})),
+    "": (lazy("All"), None),
+    "working": (lazy("In the works"), UNFINISHED),
+    "saved": (lazy("Saved"), frozenset({State.SUCCEEDED})),
+    "stopped": (lazy("Stopped"), frozenset({State.FAILED, State.CANCELLED})),
 }
 """What can be chosen above the list: the word in the address, the word on the page, and the states it means."""
 

@@ -14,6 +14,7 @@ from flask.typing import ResponseReturnValue
 from flask_limiter import RateLimitExceeded
 from flask_login import current_user, login_required
 
+from tasks.languages import language
 from tasks.ledger import notices as ledger
 from tasks.ledger import queries, wishes
 from tasks.ledger.notice_models import Channel, Notice
@@ -83,7 +84,7 @@ def email() -> ResponseReturnValue:
         wish = wishes.wish_of(database, account.id)
         confirmed = wish is not None and wish.email == account.email
         if confirmed:
-            wishes.wish_email(database, account.id, account.email, on=wanted)
+            wishes.wish_email(database, account.id, account.email, on=wanted, language=language())
         elif wanted:
             owe_mail(
                 database,
@@ -94,9 +95,9 @@ def email() -> ResponseReturnValue:
                 useful_for_seconds=LINK_LIVES_SECONDS,
             )
     if wanted and not confirmed:
-        flash(notice_words.CONFIRM_FIRST.format(address=account.email))
+        flash(notice_words.confirm_first(account.email))
     else:
-        flash(notice_words.EMAIL_ON if wanted else notice_words.EMAIL_OFF)
+        flash(str(notice_words.EMAIL_ON if wanted else notice_words.EMAIL_OFF))
     return redirect(url_for("notices.show"), 303)
 
 
@@ -105,7 +106,7 @@ def email() -> ResponseReturnValue:
 def ask_to_confirm(token: str) -> ResponseReturnValue:
     """The page a confirming link leads to. Only its button changes anything: programs open links in mails too."""
     if not _is_theirs(token):
-        flash(notice_words.LINK_TOO_OLD)
+        flash(str(notice_words.LINK_TOO_OLD))
         return redirect(url_for("notices.show"), 303)
     return render_template("notices_confirm.html", token=token)
 
@@ -116,11 +117,11 @@ def confirm(token: str) -> ResponseReturnValue:
     """The address is its owner's: mails are on."""
     if _is_theirs(token):
         with transaction() as database:
-            wishes.wish_email(database, viewer().id, viewer().email, on=True)
+            wishes.wish_email(database, viewer().id, viewer().email, on=True, language=language())
             prove_address(database, viewer().id)
-        flash(notice_words.EMAIL_ON)
+        flash(str(notice_words.EMAIL_ON))
     else:
-        flash(notice_words.LINK_TOO_OLD)
+        flash(str(notice_words.LINK_TOO_OLD))
     return redirect(url_for("notices.show"), 303)
 
 
@@ -151,7 +152,7 @@ def remove_webhook() -> ResponseReturnValue:
     """Send nothing there any more."""
     with transaction() as database:
         wishes.drop_webhook(database, viewer().id)
-    flash(notice_words.WEBHOOK_REMOVED)
+    flash(str(notice_words.WEBHOOK_REMOVED))
     return redirect(url_for("notices.show"), 303)
 
 
@@ -175,7 +176,7 @@ def test() -> ResponseReturnValue:
             account_id=viewer().id,
             useful_for_seconds=TEST_IS_USEFUL_SECONDS,
         )
-    flash(notice_words.TEST_SENT)
+    flash(str(notice_words.TEST_SENT))
     return redirect(url_for("notices.show"), 303)
 
 

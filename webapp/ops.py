@@ -15,7 +15,7 @@ from tasks.ledger.identity import reference_of
 from tasks.ledger.inspecting import Opened
 from tasks.ledger.last_day import last_day
 from tasks.ledger.states import State
-from webapp import cursors, deadlines, ops_figures, ops_list, wording
+from webapp import cursors, deadlines, log_words, ops_figures, ops_list, wording
 from webapp.cost_words import money
 from webapp.parts import parts
 from webapp.sessions import viewer
@@ -150,7 +150,7 @@ def job_page(job_id: uuid.UUID, opened: Opened | None = None, error: str | None 
         costs={call_id: money(cost) for call_id, cost in costs.items() if cost is not None},
         most_rows=inspecting.MOST_ROWS,
         most_characters=inspecting.MOST_CHARACTERS,
-        who=wording.who_did,
+        who=log_words.who_did,
         opened=opened,
         error=error,
         longest_cause=LONGEST_CAUSE,

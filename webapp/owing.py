@@ -6,6 +6,7 @@ import uuid
 
 from sqlalchemy.orm import Session
 
+from tasks.languages import language
 from tasks.ledger import notices as ledger
 from tasks.ledger.notice_models import Channel
 from webapp.parts import parts
@@ -21,7 +22,10 @@ def owe(
     account_id: uuid.UUID | None,
     useful_for_seconds: float,
 ) -> None:
-    """Owe one message, each time a new one. `account_id` None: it is about no account."""
+    """Owe one message, each time a new one, for people in the language that is spoken now.
+
+    `account_id` None: it is about no account.
+    """
     ledger.owe_notice(
         database,
         queue=parts().settings.queue_name,
@@ -29,7 +33,7 @@ def owe(
         channel=channel,
         target=target,
         what=what,
-        facts=facts,
+        facts={**facts, "language": language()} if channel is Channel.EMAIL else facts,
         account_id=account_id,
         useful_for_seconds=useful_for_seconds,
     )

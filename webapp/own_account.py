@@ -41,11 +41,11 @@ def new_password() -> ResponseReturnValue:
             owe_news_of_password(database, account)
     if stamp is None:
         end_session()
-        flash(account_words.CHANGED_MEANWHILE)
+        flash(str(account_words.CHANGED_MEANWHILE))
         return redirect(url_for("accounts.sign_in"), 303)
     log.info("account.password_changed", account=account.id.hex)
     begin_session(account, stamp)
-    flash(account_words.PASSWORD_CHANGED)
+    flash(str(account_words.PASSWORD_CHANGED))
     return redirect(url_for("accounts.show"), 303)
 
 
@@ -57,7 +57,7 @@ def sign_out_everywhere() -> ResponseReturnValue:
         end_sessions(database, viewer().id)
     log.info("account.sessions_ended", account=viewer().id.hex)
     end_session()
-    flash(account_words.SIGNED_OUT_EVERYWHERE)
+    flash(str(account_words.SIGNED_OUT_EVERYWHERE))
     return redirect(url_for("accounts.sign_in"), 303)
 
 
@@ -89,7 +89,7 @@ def take_everything() -> ResponseReturnValue:
         places.release()
         return account_page(errors={"export": account_words.EXPORT_UNDER_WAY}), 409
     answer = Response(
-        stream_with_context(export.archive(account, turn)),
+        stream_with_context(export.archive(account, turn, spoken=language())),
         mimetype="application/zip",
         headers={"Content-Disposition": attachment_header("waybill-export.zip")},
     )

@@ -85,7 +85,7 @@ def create_account() -> ResponseReturnValue:
     by_mail = parts().settings.can_mail
     wanted = forms.read_address(request.form) if by_mail else forms.read_registration(request.form)
     if found.invitation is not None and found.invitation.email not in (None, wanted.email):
-        wanted.errors["email"] = account_words.INVITED_OTHER.format(address=found.invitation.email)
+        wanted.errors["email"] = account_words.invited_other(found.invitation.email)
     if wanted.errors:
         return registration_page(wanted, 422)
     if by_mail:
@@ -133,7 +133,7 @@ def choose_password(token: str) -> ResponseReturnValue:
     """The page a mailed link leads to."""
     proven = _proven(token)
     if proven is None:
-        flash(account_words.REGISTRATION_LINK_OVER)
+        flash(str(account_words.REGISTRATION_LINK_OVER))
         return redirect(url_for("accounts.sign_in"), 303)
     return password_page(token, Credentials(proven[0], ""), 200)
 
@@ -144,7 +144,7 @@ def create_proven_account(token: str) -> ResponseReturnValue:
     """A new account whose address is its owner's, signed in at once."""
     proven = _proven(token)
     if proven is None:
-        flash(account_words.REGISTRATION_LINK_OVER)
+        flash(str(account_words.REGISTRATION_LINK_OVER))
         return redirect(url_for("accounts.sign_in"), 303)
     address, invitation_id = proven
     wanted = Credentials(address, request.form.get("password", ""))
@@ -159,7 +159,7 @@ def create_proven_account(token: str) -> ResponseReturnValue:
     try:
         add_account(account, invitation_id if setting == "invite" else None)
     except IntegrityError:
-        flash(account_words.ALREADY_THERE)
+        flash(str(account_words.ALREADY_THERE))
         return redirect(url_for("accounts.sign_in"), 303)
     except invitations.InvitationOver:
         return registration_page(Credentials("", ""), 403, over=True)

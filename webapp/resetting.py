@@ -114,9 +114,9 @@ def reset_password(token: str) -> ResponseReturnValue:
         owe_news_of_password(database, account)
     log.info("account.password_reset", account=account.id.hex, unproven=unproven)
     end_session()
-    flash(account_words.RESET_DONE)
+    flash(str(account_words.RESET_DONE))
     if unproven:
-        flash(account_words.RESET_TOOK_BACK)
+        flash(str(account_words.RESET_TOOK_BACK))
     return redirect(url_for("accounts.sign_in"), 303)
 
 
@@ -150,7 +150,7 @@ def new_password_page(token: str, wanted: Credentials, status: int) -> ResponseR
 
 
 def _link_over() -> ResponseReturnValue:
-    flash(account_words.RESET_LINK_OVER)
+    flash(str(account_words.RESET_LINK_OVER))
     return redirect(url_for("accounts.forgotten"), 303)
 
 

@@ -133,7 +133,7 @@ def _link(person: Person, wanted_by: str) -> ResponseReturnValue:
     if not linked:
         return account_page(errors={"service": account_words.refused_by_service("others", label)}), 409
     log.info("account.linked", account=account.id.hex, by="its owner")
-    flash(account_words.SERVICE_LINKED.format(label=label))
+    flash(account_words.service_linked(label))
     return redirect(url_for("accounts.show"), 303)
 
 
@@ -147,7 +147,7 @@ def unlink_service() -> ResponseReturnValue:
     settings = parts().settings
     with transaction() as database:
         identities.unlink(database, viewer().id, settings.oidc_issuer or "")
-    flash(account_words.SERVICE_REMOVED.format(label=settings.oidc_label))
+    flash(account_words.service_removed(settings.oidc_label))
     return redirect(url_for("accounts.show"), 303)
 
 

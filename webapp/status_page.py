@@ -11,21 +11,24 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from tasks.costs import Usage
+from tasks.languages import _
 from tasks.ledger import queries, turns, wishes
 from tasks.ledger.identity import reference_of
-from tasks.ledger.models import Result
 from tasks.ledger.pulse import Pulse, pulse_of
 from tasks.ledger.queries import JobView, LaneWait
 from tasks.ledger.states import WAITING, State
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS, AsCsv
-from webapp import wording
+from webapp import log_words, wording
 from webapp.cost_words import told_usage
+from webapp.log_words import LogLine
+from webapp.measures import number
 from webapp.parts import parts
 from webapp.provenance import provenance_of
 from webapp.read_words import BEGINNING, beginning_of, main_measure, what_was_read
+from webapp.results import ShownResult, shown
 from webapp.submitting import can_try_again, can_wish_again
-from webapp.wording import BADGES, Failure, LogLine
+from webapp.wording import BADGES, Failure
 from webapp.work_words import WorkWords, description_of, title_of, words_of
 
 LONGER_THAN_USUAL_SECONDS = 30
@@ -49,12 +52,16 @@ class Poll:
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None; so is `at`."""
+    """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None.
+
+    `at` is when it was reached, or with `latest` when it will be at the latest; None: nobody knows.
+    """
 
     name: str
     place: str
     fact: str | None = None
     at: datetime | None = None
+    latest: bool = False
     waiting: bool = False
 
 
@@ -88,7 +95,7 @@ class StatusPage:
     before: int | None
     lane: LaneWait | None
     poll: Poll | None
-    result: Result | None
+    result: ShownResult | None
     can_try_again: bool
     can_wish_again: bool
     can_cancel: bool
@@ -100,18 +107,23 @@ class StatusPage:
     def announcement(self) -> str:
         """What a screen reader says when the state changes."""
         if self.job.state in (State.RUNNING, State.RETRY_WAIT):
-            return f"{self.badge}, attempt {self.job.attempt} of {self.job.max_attempts}"
+            return _(
+                "%(badge)s, attempt %(attempt)s of %(most)s",
+                badge=self.badge,
+                attempt=self.job.attempt,
+                most=self.job.max_attempts,
+            )
         return self.badge
 
     @property
     def paused_words(self) -> str:
         """What is said of a job that waits for the operator who paused the work."""
-        return wording.PAUSED_JOB
+        return str(wording.PAUSED_JOB)
 
     @property
     def hand_in_again(self) -> str:
         """What can be done once everything was deleted."""
-        return wording.HAND_IN_AGAIN
+        return str(wording.HAND_IN_AGAIN)
 
     @property
     def before_words(self) -> str:
@@ -165,11 +177,11 @@ def page_of(
     no_worker = overdue is not None and no_worker_seen(session)
     lane = queries.lane_wait_of(session, job_id) if job.state in WAITING else None
     made = title_of(job.workflow)
-    log = [wording.log_line(event, made) for event in wording.told(queries.events_of(session, job_id))]
+    log = [log_words.log_line(event, made) for event in log_words.told(queries.events_of(session, job_id))]
     return StatusPage(
         job=job,
         reference=reference_of(job.id),
-        badge=BADGES[job.state],
+        badge=str(BADGES[job.state]),
         description=description_of(job),
         stops=_stops(job),
         log=[line for line in log if line is not None],
@@ -181,7 +193,7 @@ def page_of(
         before=None if no_worker else before_of(session, pulse, job_id),
         lane=lane,
         poll=None if job.finished else _poll(session, pulse, job, settings),
-        result=queries.result_of(session, job_id, account_id) if job.state is State.SUCCEEDED else None,
+        result=_result(session, job, account_id) if job.state is State.SUCCEEDED else None,
         can_try_again=can_try_again(job),
         can_wish_again=can_wish_again(job),
         can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
@@ -189,6 +201,11 @@ def page_of(
         usage=_usage(session, job, account_id, settings) if with_cost else None,
         mail=_mail_wish(session, job, account_id) if settings.can_mail and not job.finished else None,
     )
+
+
+def _result(session: Session, job: JobView, account_id: uuid.UUID) -> ShownResult | None:
+    saved = queries.result_of(session, job.id, account_id)
+    return None if saved is None else shown(job.workflow, saved)
 
 
 def _mail_wish(session: Session, job: JobView, account_id: uuid.UUID) -> MailWish:
@@ -299,13 +316,14 @@ def _stops(job: JobView) -> list[Stop]:
     stopped = job.state in (State.FAILED, State.CANCELLED)
     here = 4 if saved else 2 if read else 1 if started or stopped else 0
     places = ["past" if at < here else "ahead" if at > here else "stopped" if stopped else "here" for at in range(4)]
-    reading = "being read" if job.step == "read" and places[1] == "here" and not waiting else None
-    measured = f"part {job.progress_done} of {job.progress_total} done" if job.progress_total > 1 else None
-    ending = "stopped" if job.state is State.FAILED else "cancelled"
+    reading = _("being read") if job.step == "read" and places[1] == "here" and not waiting else None
+    done, total = number(job.progress_done), number(job.progress_total)
+    measured = _("part %(done)s of %(total)s done", done=done, total=total) if job.progress_total > 1 else None
+    ending = _("stopped") if job.state is State.FAILED else _("cancelled")
     return [
-        Stop("Accepted", places[0], at=job.created_at, waiting=waiting),
+        Stop(_("Accepted"), places[0], at=job.created_at, waiting=waiting),
         Stop(
-            "Read",
+            _("Read"),
             places[1],
             ending if places[1] == "stopped" else main_measure(job.read_facts) or reading,
             waiting=waiting,
@@ -317,9 +335,9 @@ def _stops(job: JobView) -> list[Stop]:
             waiting=waiting,
         ),
         Stop(
-            "Saved",
+            _("Saved"),
             places[3],
-            fact=None if job.finished else "at the latest",
             at=job.finished_at if saved else None if stopped else job.deadline_at,
+            latest=not job.finished,
         ),
     ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tasks.intake.clean import clean
 from tasks.intake.clusters import is_border
+from tasks.languages import lazy
 
 LONGEST = 200
 FIRST_WORDS = 60
-NAMELESS = "Untitled document"
+NAMELESS = lazy("Untitled document")
 
 
 def title_of_file(filename: str) -> str | None:
@@ -22,7 +23,7 @@ def title_of_file(filename: str) -> str | None:
 
 def title_of_text(text: str) -> str:
     """The first words of a text."""
-    line = next((found for found in map(one_line, text[:4000].splitlines()) if found), NAMELESS)
+    line = next((found for found in map(one_line, text[:4000].splitlines()) if found), str(NAMELESS))
     line = line.lstrip("#>*-= ") or line
     if len(line) <= FIRST_WORDS:
         return line

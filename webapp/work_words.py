@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tasks.languages import ENGLISH, _, language
 from tasks.ledger.queries import JobView
 from tasks.workflows import WORKFLOWS, Choice
 
@@ -13,34 +14,46 @@ class WorkWords:
     """What a page says of a workflow. `title` heads the result; the two stops are while it is made, and after."""
 
     title: str
-    making: str = "Your document is being worked on"
-    stop_making: str = "Working"
-    stop_made: str = "Done"
-    afresh: str = "Make it afresh"
-    after_all: str = "Do it after all"
-    cut_off: str = "What the document says last may be missing."
-
-
-SUMMARY = WorkWords(
-    title="Summary",
-    making="The summary is being made",
-    stop_making="Summarising",
-    stop_made="Summarised",
-    afresh="Make a fresh summary",
-    after_all="Summarise it after all",
-    cut_off="A fresh summary in a shorter length may come out whole.",
-)
+    making: str
+    stop_making: str
+    stop_made: str
+    afresh: str
+    after_all: str
+    cut_off: str
 
 
 def title_of(workflow: str) -> str:
     """What people call it; its name where an older job names a workflow that is gone."""
     known = WORKFLOWS.get(workflow)
-    return workflow if known is None else known.title
+    return workflow if known is None else str(known.title)
 
 
 def words_of(workflow: str) -> WorkWords:
     """The words for the work of a job."""
-    return SUMMARY if workflow == "summary" else WorkWords(title_of(workflow))
+    if workflow == "summary":
+        return WorkWords(
+            title=title_of(workflow),
+            making=_("The summary is being made"),
+            stop_making=_("Summarising"),
+            stop_made=_("Summarised"),
+            afresh=_("Make a fresh summary"),
+            after_all=_("Summarise it after all"),
+            cut_off=_("A fresh summary in a shorter length may come out whole."),
+        )
+    return WorkWords(
+        title=title_of(workflow),
+        making=_("Your document is being worked on"),
+        stop_making=_("Working"),
+        stop_made=_("Done"),
+        afresh=_("Make it afresh"),
+        after_all=_("Do it after all"),
+        cut_off=_("What the document says last may be missing."),
+    )
+
+
+def mid_sentence(title: str) -> str:
+    """A title as it stands inside a sentence. Only of English do we know that nothing in it needs its capital."""
+    return str(title).lower() if language() == ENGLISH else str(title)
 
 
 def description_of(job: JobView) -> str:
@@ -53,4 +66,4 @@ def description_of(job: JobView) -> str:
         for choice in workflow.choices
         if isinstance(choice, Choice)
     ]
-    return ", ".join([workflow.title.lower(), *(word.lower() for word in words if word)])
+    return ", ".join(mid_sentence(word) for word in (workflow.title, *words) if word)

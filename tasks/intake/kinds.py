@@ -18,7 +18,7 @@ MAX_UNPACKED_BYTES = 32 * 1024 * 1024
 
 
 class Kind(StrEnum):
-    """A kind of document that we read. The value is stored and shown to programs, `label` to people."""
+    """A kind of document that we read. The value is stored, and shown to programs."""
 
     TXT = "txt"
     MARKDOWN = "markdown"
@@ -30,24 +30,10 @@ class Kind(StrEnum):
     RTF = "rtf"
 
     @property
-    def label(self) -> str:
-        return _LABELS[self]
-
-    @property
     def mime_type(self) -> str:
         return _MIME_TYPES[self]
 
 
-_LABELS = {
-    Kind.TXT: "Plain text",
-    Kind.MARKDOWN: "Markdown",
-    Kind.HTML: "Web page",
-    Kind.CSV: "CSV table",
-    Kind.PDF: "PDF",
-    Kind.DOCX: "Word document",
-    Kind.ODT: "OpenDocument text",
-    Kind.RTF: "Rich text",
-}
 _MIME_TYPES = {
     Kind.TXT: "text/plain",
     Kind.MARKDOWN: "text/markdown",

@@ -128,7 +128,7 @@ def owe_of_end(session: Session, job_id: uuid.UUID) -> None:
     }
     wants_mail = wish.email_on if job.email_when_done is None else job.email_when_done
     if wish.email is not None and wants_mail and job.state in TOLD_BY_EMAIL:
-        mail = {**about, "title": job.title}
+        mail = {**about, "title": job.title, "language": wish.language}
         owe_notice(session, key=f"{key}_email", channel=Channel.EMAIL, target=wish.email, facts=mail, **common)
     if wish.webhook_url is not None:
         owe_notice(

@@ -26,9 +26,12 @@ def wish_of(session: Session, account_id: uuid.UUID) -> NoticeWish | None:
     ).scalar_one_or_none()
 
 
-def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool) -> None:
-    """Whether this account wants mail at the end of its jobs, at an address that was confirmed to be its own."""
-    values = {"email": address, "email_on": on}
+def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool, language: str | None = None) -> None:
+    """Whether this account wants mail at the end of its jobs, at an address that was confirmed to be its own.
+
+    `language` is what it is written in, None: English.
+    """
+    values = {"email": address, "email_on": on, "language": language}
     statement = insert(NoticeWish).values(account_id=account_id, **values)
     session.execute(
         statement.on_conflict_do_update(

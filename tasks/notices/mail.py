@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tasks.ledger.notices import OwedNotice
 from tasks.notices.errors import NotSent
 from tasks.notices.links import Links
-from tasks.notices.mails import MAILS, one_line
+from tasks.notices.mails import in_words, one_line
 
 if TYPE_CHECKING:
     from tasks.settings import Settings
@@ -70,10 +70,9 @@ class MailPost:
             raise NotSent("connect") from None
 
     def _message(self, notice: OwedNotice) -> MIMEText:
-        words = MAILS.get(notice.what)
-        if words is None:
+        mail = in_words(notice.what, notice.facts, Links(self._settings))
+        if mail is None:
             raise NotSent("no_words")  # owed by newer code, which may be there at the next try
-        mail = words(notice.facts, Links(self._settings))
         sender = parseaddr(self._settings.mail_from or "")
         # Not an EmailMessage: it puts a second space into a subject that is folded before a word it has to encode.
         message = MIMEText(mail.text, "plain", READABLE)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.languages import _, speaking
 from tasks.notices.links import Links
 
 LONGEST_SUBJECT = 120
@@ -23,26 +24,40 @@ class Mail:
 Words = Callable[[Facts, Links], Mail]
 
 
+def in_words(what: str, facts: Facts, links: Links) -> Mail | None:
+    """The mail about an event, in the language that its reader spoke when it was asked for; None: we have no words.
+
+    Operators' mails name none, and so are English.
+    """
+    words = MAILS.get(what)
+    if words is None:
+        return None
+    with speaking(facts.get("language")):
+        return words(facts, links)
+
+
 def _why(links: Links) -> str:
-    return f"You get this mail because you asked for it. Change that here:\n{links.page('/account/notices')}\n"
+    why = _("You get this mail because you asked for it. Change that here:")
+    return f"{why}\n{links.page('/account/notices')}\n"
 
 
 def saved(facts: Facts, links: Links) -> Mail:
     """A job of the reader's succeeded."""
     page = links.page(f"/jobs/{facts['id']}")
+    what = _("What you asked for is done and saved:")
     return Mail(
-        f"Saved: {facts['title']}",
-        f"What you asked for is done and saved:\n\n  {facts['title']}\n  {page}\n\n{_why(links)}",
+        _("Saved: %(title)s", title=facts["title"]),
+        f"{what}\n\n  {facts['title']}\n  {page}\n\n{_why(links)}",
     )
 
 
 def stopped(facts: Facts, links: Links) -> Mail:
     """A job of the reader's failed. Why stands on its page, in the words that are kept there."""
     page = links.page(f"/jobs/{facts['id']}")
+    what = _("The work on your document has stopped. What happened, and what you can do, is on its page:")
     return Mail(
-        f"Stopped: {facts['title']}",
-        "The work on your document has stopped. What happened, and what you can do, is on its page:\n\n"
-        f"  {facts['title']}\n  {page}\n\n{_why(links)}",
+        _("Stopped: %(title)s", title=facts["title"]),
+        f"{what}\n\n  {facts['title']}\n  {page}\n\n{_why(links)}",
     )
 
 
@@ -50,31 +65,42 @@ def confirm(facts: Facts, links: Links) -> Mail:
     """Whoever registered with this address wants mails. Holds nothing that they wrote."""
     link = links.signed("/account/notices/confirm", "confirm mail address", [facts["account"], facts["address"]])
     return Mail(
-        "Confirm your e-mail address",
-        f"Somebody, most likely you, wants an e-mail at this address when a document is done at\n{links.page('/')}\n\n"
-        f"If that was you, confirm it within a day:\n{link}\n\nIf it was not you, do nothing. No further mail comes.\n",
+        _("Confirm your e-mail address"),
+        _(
+            "Somebody, most likely you, wants an e-mail at this address when a document is done at\n%(site)s\n\n"
+            "If that was you, confirm it within a day:\n%(link)s\n\nIf it was not you, do nothing. No further mail "
+            "comes.\n",
+            site=links.page("/"),
+            link=link,
+        ),
     )
-
-
-NOT_YOU = "If it was not you, do nothing. Nothing was changed."
 
 
 def reset(facts: Facts, links: Links) -> Mail:
     """Somebody has forgotten the password of the account with this address."""
     link = links.signed("/reset", "password reset", [facts["account"], facts["stamp"]])
     return Mail(
-        "A new password",
-        f"Somebody, most likely you, wants a new password for your account at\n{links.page('/')}\n\n"
-        f"Choose one within an hour. The link works once:\n{link}\n\n{NOT_YOU}\n",
+        _("A new password"),
+        _(
+            "Somebody, most likely you, wants a new password for your account at\n%(site)s\n\n"
+            "Choose one within an hour. The link works once:\n%(link)s\n\n"
+            "If it was not you, do nothing. Nothing was changed.\n",
+            site=links.page("/"),
+            link=link,
+        ),
     )
 
 
 def password_changed(facts: Facts, links: Links) -> Mail:
     """The password of the reader's account was changed."""
     return Mail(
-        "Your password was changed",
-        f"The password of your account was changed, and all other sessions were ended, at\n{links.page('/')}\n\n"
-        f"If it was not you, take your account back:\n{links.page('/reset')}\n",
+        _("Your password was changed"),
+        _(
+            "The password of your account was changed, and all other sessions were ended, at\n%(site)s\n\n"
+            "If it was not you, take your account back:\n%(reset)s\n",
+            site=links.page("/"),
+            reset=links.page("/reset"),
+        ),
     )
 
 
@@ -82,26 +108,37 @@ def register(facts: Facts, links: Links) -> Mail:
     """Somebody wants an account with this address, which has none. Holds nothing that they wrote."""
     link = links.signed("/register", "registration", [facts["address"], facts["invitation"]])
     return Mail(
-        "Your account",
-        f"Somebody, most likely you, wants an account with this address at\n{links.page('/')}\n\n"
-        f"Choose a password within a day, and the account is there:\n{link}\n\n"
-        "If it was not you, do nothing. No account is made.\n",
+        _("Your account"),
+        _(
+            "Somebody, most likely you, wants an account with this address at\n%(site)s\n\n"
+            "Choose a password within a day, and the account is there:\n%(link)s\n\n"
+            "If it was not you, do nothing. No account is made.\n",
+            site=links.page("/"),
+            link=link,
+        ),
     )
 
 
 def registered_before(facts: Facts, links: Links) -> Mail:
     """Somebody wants an account with this address, which has one."""
     return Mail(
-        "You have an account already",
-        f"Somebody, most likely you, wanted an account with this address at\n{links.page('/')}\n\n"
-        f"You have one already. Sign in:\n{links.page('/login')}\n\n"
-        f"If you have forgotten the password:\n{links.page('/reset')}\n\n{NOT_YOU}\n",
+        _("You have an account already"),
+        _(
+            "Somebody, most likely you, wanted an account with this address at\n%(site)s\n\n"
+            "You have one already. Sign in:\n%(sign_in)s\n\n"
+            "If you have forgotten the password:\n%(reset)s\n\n"
+            "If it was not you, do nothing. Nothing was changed.\n",
+            site=links.page("/"),
+            sign_in=links.page("/login"),
+            reset=links.page("/reset"),
+        ),
     )
 
 
 def test(facts: Facts, links: Links) -> Mail:
     """The reader asked whether mail arrives."""
-    return Mail("A test", f"You asked for this test. Mail from this site reaches you.\n\n{_why(links)}")
+    said = _("You asked for this test. Mail from this site reaches you.")
+    return Mail(_("A test"), f"{said}\n\n{_why(links)}")
 
 
 _ALERTS: Mapping[str, tuple[str, str]] = {

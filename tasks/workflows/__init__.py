@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from tasks.workflows.base import AsCsv, Choice, Finished, Lines, Option, Options, OptionsWrong, Step, Todo, Workflow
+from tasks.workflows.base import (
+    AsCsv,
+    Choice,
+    Finished,
+    Lines,
+    Option,
+    Options,
+    OptionsWrong,
+    OwnWords,
+    Step,
+    Todo,
+    Workflow,
+)
 
 
 def _found() -> dict[str, Workflow]:
@@ -28,6 +40,7 @@ __all__ = [
     "Option",
     "Options",
     "OptionsWrong",
+    "OwnWords",
     "Step",
     "Todo",
     "Workflow",

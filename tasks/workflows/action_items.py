@@ -7,11 +7,13 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 
+from tasks.languages import _, lazy
 from tasks.provider import Prompt
 from tasks.workflows.base import Finished, Option, Options, Step, Todo
 from tasks.workflows.parts import cut, over_parts
 
 HEAD = ("Who", "What", "By when")
+NONE = "The document gives no task to anybody."
 ASK = (
     "List every task the document gives to somebody, as a Markdown table with the columns Who, What, By when, one task "
     "a row, in the order of the document and in its language. Write a dash where the document does not say. Invent "
@@ -26,8 +28,8 @@ class ActionItems:
 
     name = "action_items"
     version = 1
-    title = "Action items"
-    hint = "Who must do what by when, as a table."
+    title = lazy("Action items")
+    hint = lazy("Who must do what by when, as a table.")
     needs_ai = True
     choices: Sequence[Option] = ()
 
@@ -42,11 +44,18 @@ class ActionItems:
         rows = list(dict.fromkeys(row for answer in answers for row in rows_of(answer)))
         return Finished(table_of(rows), {"items": len(rows), "parts": len(parts)})
 
+    def spoken(self, result: str) -> str:
+        """The saved table with its heads, or the sentence in its place, in the language that is spoken."""
+        if result == NONE:
+            return _("The document gives no task to anybody.")
+        head, end, rows = result.partition("\n")
+        return f"{_line(head_in_words())}{end}{rows}" if head == _line(HEAD) else result
+
     def csv(self, result: str) -> str:
         """The saved table as CSV, with cells that no spreadsheet takes for formulas."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\r\n")
-        writer.writerow(HEAD)
+        writer.writerow(head_in_words())
         writer.writerows([inert(cell) for cell in row] for row in rows_of(result))
         return file.getvalue()
 
@@ -74,9 +83,17 @@ def rows_of(markdown: str) -> list[tuple[str, ...]]:
 def table_of(rows: Sequence[Sequence[str]]) -> str:
     """The rows as one Markdown table, or a sentence where there are none."""
     if not rows:
-        return "The document gives no task to anybody."
-    lines = [HEAD, ("---", "---", "---"), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return NONE
+    return "\n".join(map(_line, [HEAD, ("---", "---", "---"), *rows]))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def head_in_words() -> tuple[str, ...]:
+    """The heads of the columns in the language that is spoken."""
+    return _("Who"), _("What"), _("By when")
 
 
 def inert(cell: str) -> str:

@@ -9,7 +9,10 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from tasks.languages import _
+
 REMOVED = "[address removed]"
+"""Saved so, whoever asked; `removed_in_words` says it to the reader."""
 # No model's answer may keep a worker busy: each repetition is bounded, and possessive where another could follow.
 IMAGE = re.compile(r"!\[([^\]]{0,500}+)\](?:\([^)]{0,4000}+\)|\[[^\]]{0,200}+\])")
 LIVE_TAG = re.compile(
@@ -43,6 +46,11 @@ def tidy(answer: str, document: str) -> str:
     text = LINK.sub(lambda found: found[0] if stands_in(found[2], document) else found[1], text)
     text = ADDRESS.sub(lambda found: _known(found[0], document), text)
     return (_inert(text) if _is_live(text, document) else text).strip()
+
+
+def removed_in_words(result: str) -> str:
+    """A saved result that says in the language that is spoken now where an address was removed."""
+    return result.replace(REMOVED, _("[address removed]"))
 
 
 def stands_in(address: str, document: str) -> bool:

@@ -12,7 +12,10 @@ from tasks.provider import Prompt
 
 @dataclass(frozen=True)
 class Choice:
-    """An option of a workflow: its name, what a person reads, the words allowed with their labels, and the default."""
+    """An option of a workflow: its name, what a person reads, the words allowed with their labels, and the default.
+
+    What people read, here and below, is marked with `lazy`. The words themselves are stored, and are no language.
+    """
 
     name: str
     label: str
@@ -100,6 +103,15 @@ class AsCsv(Protocol):
 
     def csv(self, result: str) -> str:
         """The saved result as CSV, with cells that no spreadsheet takes for formulas."""
+        ...
+
+
+@runtime_checkable
+class OwnWords(Protocol):
+    """A workflow whose results hold words of its own. They are saved in English, whoever it was that asked."""
+
+    def spoken(self, result: str) -> str:
+        """The saved result, with these words in the language that is spoken now."""
         ...
 
 

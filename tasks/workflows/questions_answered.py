@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from tasks.languages import _, lazy
 from tasks.provider import Prompt
 from tasks.workflows.base import Finished, Lines, Option, Options, Step, Todo
 from tasks.workflows.parts import cut, over_parts
@@ -25,10 +26,12 @@ class QuestionsAnswered:
 
     name = "questions_answered"
     version = 1
-    title = "Answers to questions"
-    hint = "Up to five questions, each answered with the passage it rests on."
+    title = lazy("Answers to questions")
+    hint = lazy("Up to five questions, each answered with the passage it rests on.")
     needs_ai = True
-    choices: Sequence[Option] = (Lines("questions", "Questions", "One a line, up to five.", most=5, longest=300),)
+    choices: Sequence[Option] = (
+        Lines("questions", lazy("Questions"), lazy("One a line, up to five."), most=5, longest=300),
+    )
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
         """One request a part, with all questions; for each the first answer whose passage stands in the text."""
@@ -47,6 +50,12 @@ class QuestionsAnswered:
         shown = [show(question, answer, passage) for question, (answer, passage) in zip(questions, best, strict=True)]
         supported = sum(bool(passage) for _, passage in best)
         return Finished("\n\n".join(shown), {"questions": len(questions), "supported": supported})
+
+    def spoken(self, result: str) -> str:
+        """The saved answers, with what is said of a missing answer or passage in the language that is spoken."""
+        unsupported = _("No passage of the document was found that supports this answer.")
+        words = {NOT_ANSWERED: _("The document does not answer this."), f"*{UNSUPPORTED}*": f"*{unsupported}*"}
+        return "\n\n".join(words.get(block, block) for block in result.split("\n\n"))
 
 
 def ask(questions: Sequence[str]) -> str:

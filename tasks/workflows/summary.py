@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tasks.languages import lazy
 from tasks.provider import Prompt
 from tasks.workflows.base import Choice, Finished, Option, Options, Step, Todo
 from tasks.workflows.parts import cut, fold, over_parts
@@ -13,7 +14,8 @@ FORMS = {
     "prose": "Write plain paragraphs, without headings or lists.",
     "bullets": "Write a Markdown list with one point a line, most important first.",
 }
-LANGUAGES = {"document": "As the document", "en": "English", "de": "German", "fr": "French", "es": "Spanish"}
+LANGUAGES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish"}
+"""As the model is told; what people read is below."""
 RULES = (
     "State only what the document says. Keep names, numbers and dates exact. "
     "Do not add links, images, or remarks about the document or about yourself."
@@ -25,13 +27,29 @@ class Summary:
 
     name = "summary"
     version = 1
-    title = "Summary"
-    hint = "The document in fewer words."
+    title = lazy("Summary")
+    hint = lazy("The document in fewer words.")
     needs_ai = False
     choices: Sequence[Option] = (
-        Choice("length", "Length", {"short": "Short", "medium": "Medium", "long": "Long"}, "medium"),
-        Choice("form", "Form", {"prose": "Prose", "bullets": "Bullets"}, "prose"),
-        Choice("language", "Language", LANGUAGES, "document"),
+        Choice(
+            "length",
+            lazy("Length"),
+            {"short": lazy("Short"), "medium": lazy("Medium"), "long": lazy("Long")},
+            "medium",
+        ),
+        Choice("form", lazy("Form"), {"prose": lazy("Prose"), "bullets": lazy("Bullets")}, "prose"),
+        Choice(
+            "language",
+            lazy("Language"),
+            {
+                "document": lazy("As the document"),
+                "en": lazy("English"),
+                "de": lazy("German"),
+                "fr": lazy("French"),
+                "es": lazy("Spanish"),
+            },
+            "document",
+        ),
     )
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:

@@ -69,6 +69,12 @@ def test_each_language_that_is_offered_has_a_catalogue_and_the_other_way_round()
     assert {path.stem for path in CATALOGUES.glob("*.po")} == set(OTHERS)
 
 
+def test_no_text_stands_inside_an_f_string_where_it_would_not_be_found() -> None:
+    code = [path for folder in ("tasks", "webapp") for path in (HOUSE / folder).rglob("*.py")]
+    inside = re.compile(r"""\bf["'].*\{(_|gettext|ngettext|lazy)\(""")
+    assert [path.name for path in code if inside.search(path.read_text())] == []
+
+
 @pytest.mark.parametrize("code", OTHERS)
 def test_a_catalogue_holds_each_text_and_nothing_else(code: str, texts: Catalog) -> None:
     catalogue = read(CATALOGUES / f"{code}.po")

@@ -161,15 +161,15 @@ def test_people_are_told_of_a_pause_and_may_hand_in(
     for job_id, address in addresses.items():
         answer = ada.get(address, headers=HX)
         assert answer.status_code == 200, "the row is as it was, but the page has something new to say"
-        assert wording.PAUSED_JOB in words(answer.text)
+        assert str(wording.PAUSED_JOB) in words(answer.text)
         for false_alarm in ("no worker", "longer than usual", "cannot be reached"):
             assert false_alarm not in answer.text
         assert "olga" not in answer.text and "a note for" not in answer.text
         assert ada.get(poll_address(answer.text), headers=HX).status_code == 204
         addresses[job_id] = poll_address(answer.text)
-    assert wording.PAUSED_SITE in words(ada.get("/").text)
+    assert str(wording.PAUSED_SITE) in words(ada.get("/").text)
     handed_in = ada.paste("A text that is handed in while the work is paused.")
-    assert wording.PAUSED_JOB in words(ada.get(handed_in.location).text)
+    assert str(wording.PAUSED_JOB) in words(ada.get(handed_in.location).text)
     operators = words(olga.get("/ops").text)
     assert "The work is stopped, to drain" in operators and "No alarm." in operators
     assert "worker" not in ada.get("/readyz").json["missing"]

@@ -225,7 +225,7 @@ def test_an_export_holds_no_connection_and_little_memory_while_it_is_sent(
             bench.job()
         from webapp.extensions import db
 
-        pieces = export.archive(account, turn)
+        pieces = export.archive(account, turn, spoken="en")
         for _ in pieces:
             assert db.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
 

@@ -295,7 +295,7 @@ def test_every_state_has_a_word_and_an_icon(
         page = ada.get(f"/jobs/{jobs[state]}").text
         for html in (page, home):
             badge = html.partition(f'<span class="badge" data-state="{state}">')[2].partition("</span>")[0]
-            assert badge.startswith("<svg") and badge.endswith(wording.BADGES[state])
+            assert badge.startswith("<svg") and badge.endswith(str(wording.BADGES[state]))
         assert sentence(page)
 
 

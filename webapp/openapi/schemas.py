@@ -94,7 +94,7 @@ def options_schema(workflow: Workflow) -> Json:
     choices: Sequence[Option] = workflow.choices
     with_default = [option.name for option in choices if isinstance(option, Choice)]
     schema = thing({option.name: option_schema(option) for option in choices}, optional=with_default)
-    return {**schema, "description": workflow.hint}
+    return {**schema, "description": str(workflow.hint)}
 
 
 def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
@@ -119,7 +119,7 @@ def _kinds(about: str, properties: Mapping[str, Any], required: Sequence[str]) -
     for workflow in offered():
         fields, needed = workflow_fields(workflow)
         schema = thing({**properties, **fields}, optional={*properties, *fields} - {*required, *needed})
-        yield {"title": workflow.title + about, **schema}
+        yield {"title": f"{workflow.title}{about}", **schema}
 
 
 TITLE = f"What to call it, at most {LONGEST} characters; else the file's name or the first words."

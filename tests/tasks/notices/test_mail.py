@@ -130,6 +130,18 @@ def test_a_title_arrives_as_it_was_written(receiver: MailReceiver, title: str) -
     assert title in mail.get_content()
 
 
+def test_a_mail_speaks_the_language_of_who_gets_it(receiver: MailReceiver) -> None:
+    facts = {"account": "ada", "address": "ada@example.org", "language": "de"}
+    assert outcome(post_to(receiver.port), what="email.confirm", facts=facts) is None
+    assert outcome(post_to(receiver.port), what="password.changed", facts={"language": "de"}) is None
+    assert outcome(post_to(receiver.port), what="password.changed", facts={"language": None}) is None
+    confirm, changed, english = receiver.received
+    assert confirm["Subject"] == "E-Mail-Adresse bestätigen"
+    assert "bestätigen Sie es innerhalb eines Tages:\r\nhttps://waybill.example.org/" in confirm.get_content()
+    assert changed["Subject"] == "Ihr Passwort wurde geändert"
+    assert english["Subject"] == "Your password was changed"
+
+
 def test_an_address_is_written_as_every_server_takes_it(receiver: MailReceiver) -> None:
     assert outcome(post_to(receiver.port), "ada@bücher.example") is None
     assert receiver.received[0]["To"] == "ada@xn--bcher-kva.example"
