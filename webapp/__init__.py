@@ -158,6 +158,7 @@ def _furnish_templates(app: Flask) -> None:
         counted=wording.counted,
         kind_label=provenance.kind_label,
         workflow_title=work_words.title_of,
+        mid_sentence=work_words.mid_sentence,
         usage=cost_words.usage_in_words,
         why_not_sent=notice_words.why_not_sent,
     )

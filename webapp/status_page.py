@@ -52,12 +52,16 @@ class Poll:
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None; so is `at`."""
+    """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None.
+
+    `at` is when it was reached, or with `latest` when it will be at the latest; None: nobody knows.
+    """
 
     name: str
     place: str
     fact: str | None = None
     at: datetime | None = None
+    latest: bool = False
     waiting: bool = False
 
 
@@ -333,7 +337,7 @@ def _stops(job: JobView) -> list[Stop]:
         Stop(
             _("Saved"),
             places[3],
-            fact=None if job.finished else _("at the latest"),
             at=job.finished_at if saved else None if stopped else job.deadline_at,
+            latest=not job.finished,
         ),
     ]
