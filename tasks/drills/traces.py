@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.orm import Session
 
-from tasks.database import Database
+from tasks.database import Database, let_it_idle
 from tasks.ledger import limits
 from tasks.ledger.models import Document, Job, Lane, Worker
 from tasks.queue import DeliveryQueue
@@ -87,6 +87,7 @@ def forget_workers(session: Session, host: str, pids: list[int]) -> None:
 
 def is_alone(connection: Connection) -> bool:
     """Whether no other run of drills is under way. If so, none can begin until this connection's transaction ends."""
+    let_it_idle(connection)  # for as long as the drills take
     return bool(
         connection.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ONE_RUN_AT_A_TIME}).scalar_one()
     )

