@@ -5,6 +5,9 @@ VENV := .venv
 TEST_PROCESSES ?= 6
 BIN := $(VENV)/bin
 
+# Without it each of the many processes of a run would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test drills chaos screenshots lint words settings lock clean
 
 help: ## what can be made

@@ -14,7 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    expect,
+    sync_playwright,
+)
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
@@ -82,17 +91,26 @@ def htmx() -> str:
 both_htmx = pytest.mark.parametrize("htmx", ["4", "2"], ids=["htmx4", "htmx2"])
 
 
-@pytest.fixture(scope="session")
-def one_chromium() -> Iterator[Browser]:
-    program = installed.program()
+def started(playwright: Playwright, program: str | None) -> Browser:
+    """That Chromium, running. Skips where there is none, unless one is required."""
     if program is None:
         if os.environ.get("WAYBILL_REQUIRE_BROWSER"):
             pytest.fail("There is no Chromium, and this run requires one.")
         pytest.skip("There is no Chromium on this machine; the browser tests were not run.")
+    return playwright.chromium.launch(executable_path=program, args=installed.FLAGS)
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=installed.FLAGS)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def one_chromium(playwright: Playwright) -> Iterator[Browser]:
+    browser = started(playwright, installed.program())
+    yield browser
+    browser.close()
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 
-from tests.browser.conftest import LiveSite, both_htmx
+from tests.browser.conftest import LiveSite, both_htmx, started
 from tests.browser.test_a_summary_is_made import Watch
+from tests.support import chromium as installed
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -22,6 +24,14 @@ window.Notification = function (title, more) { window.told.push([title, more.bod
 Object.defineProperty(window.Notification, 'permission', { get: () => real.permission });
 window.Notification.requestPermission = () => Promise.resolve(real.permission);
 """
+
+
+@pytest.fixture(scope="module")
+def one_chromium(playwright: Playwright) -> Iterator[Browser]:
+    """The light one has no notifications."""
+    browser = started(playwright, installed.program(whole=True))
+    yield browser
+    browser.close()
 
 
 @both_htmx
