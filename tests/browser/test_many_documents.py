@@ -47,6 +47,7 @@ def test_several_files_are_sent_one_by_one_and_the_list_follows_them_with_one_re
     page.get_by_role("button", name="Hand in").click()
     expect(page.locator("#my-documents li")).to_have_count(4)
     expect(rows_of(page, "running").first).to_be_visible()  # type: ignore[attr-defined]
+    page.wait_for_load_state()  # of the page that shows all four
 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
