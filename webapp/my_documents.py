@@ -25,7 +25,7 @@ SHOWN: Mapping[str, tuple[str, frozenset[State] | None]] = {
     "": (lazy("All"), None),
     "working": (lazy("In the works"), UNFINISHED),
     "saved": (lazy("Saved"), frozenset({State.SUCCEEDED})),
-    "stopped": (lazy("Stopped"), frozenset({State.FAILED, State.CANCELLED})),
+    "stopped": (lazy("Stopped or cancelled"), frozenset({State.FAILED, State.CANCELLED})),
 }
 """What can be chosen above the list: the word in the address, the word on the page, and the states it means."""
 

@@ -318,7 +318,7 @@ def _stops(job: JobView) -> list[Stop]:
     places = ["past" if at < here else "ahead" if at > here else "stopped" if stopped else "here" for at in range(4)]
     reading = _("being read") if job.step == "read" and places[1] == "here" and not waiting else None
     done, total = number(job.progress_done), number(job.progress_total)
-    measured = _("part %(done)s of %(total)s done", done=done, total=total) if job.progress_total > 1 else None
+    measured = _("%(done)s of %(total)s parts done", done=done, total=total) if job.progress_total > 1 else None
     ending = _("stopped") if job.state is State.FAILED else _("cancelled")
     return [
         Stop(_("Accepted"), places[0], at=job.created_at, waiting=waiting),

@@ -62,7 +62,7 @@ def test_a_change_of_a_job_is_announced_once_and_nothing_else_is(chromium: Brows
     claim = bench.claim(job_id)
     expect(status).to_have_attribute("data-state", "running")
     bench.read(claim, done=1, total=3)
-    expect(page.get_by_text("part 1 of 3 done")).to_be_visible()
+    expect(page.get_by_text("1 of 3 parts done")).to_be_visible()
     page.locator("summary").focus() if page.locator("summary").count() else page.locator("#cancel").focus()
     asked_again(page)
     assert page.evaluate("window.heard") == ["Being worked on, attempt 1 of 3"]

@@ -89,6 +89,7 @@ def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_f
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(150)
 def test_when_the_attempts_time_is_over_the_job_goes_on_in_the_next_one_uncounted(site: Opened) -> None:
     with site({"mode": "ok", "delay": 0.6}, **{**LIMITS, "PARTS_AT_ONCE": 2}) as here:
         job = here.submit(LONG)

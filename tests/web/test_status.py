@@ -198,7 +198,7 @@ def test_progress_is_shown_only_where_it_was_measured(ada: Person, bench: Bench)
     assert "<progress" not in ada.get(f"/jobs/{job_id}").text
     bench.read(claim, done=3, total=8)
     page = ada.get(f"/jobs/{job_id}").text
-    assert 'value="3" max="8"' in page and "part 3 of 8 done" in page and "12 pages, 8,410 words" in page
+    assert 'value="3" max="8"' in page and "3 of 8 parts done" in page and "12 pages, 8,410 words" in page
 
 
 def test_a_call_without_an_answer_is_admitted(ada: Person, bench: Bench, database: Database) -> None:
