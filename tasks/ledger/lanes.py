@@ -76,6 +76,19 @@ def door(session: Session, name: str) -> Closed | None:
     return None if lane is None else _closed(session, lane)
 
 
+def held_shut(session: Session, name: str) -> Closed | None:
+    """Whether the lane is closed; if so it stays closed until this transaction ends. For who is about to wait for it.
+
+    Whoever opens the lane lets go those who wait, and does not see one who has not committed yet. That one would wait
+    for a door that is open. So the opener waits for this transaction first. To be asked before a job is locked: openers
+    lock the lane, then the jobs.
+    """
+    lane = session.execute(
+        select(Lane).where(Lane.name == name).with_for_update(read=True).execution_options(populate_existing=True)
+    ).scalar_one_or_none()
+    return None if lane is None else _closed(session, lane)
+
+
 def cool(session: Session, name: str, *, seconds: float | None, category: Category, code: str | None) -> float:
     """Close the lane for `seconds`, or for longer each time the provider gives none. For how long it is closed now.
 
@@ -157,6 +170,7 @@ def blocks(session: Session, job_id: uuid.UUID) -> Category | None:
 def wait_for(session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, spread_seconds: float) -> None:
     """Let a waiting job's delivery wait until the lane may be asked again, at a random moment within the spread.
 
+    `closed` is what `held_shut` said in this transaction.
     Behind a stopped lane that is the job's deadline: a resume lets it go before, or the reconciler ends it then.
     """
     session.execute(select(Job.id).where(Job.id == job_id).with_for_update())  # the lock order: job, then delivery

@@ -22,7 +22,7 @@ from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt,
 from tasks.ledger.history import note
 from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Attempt, Delivery, Job, Result
-from tasks.ledger.states import TERMINAL, CallOutcome, Event, Outcome, State
+from tasks.ledger.states import TERMINAL, CallOutcome, Event, LaneState, Outcome, State
 
 LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back one by one within this
 
@@ -38,10 +38,11 @@ def claim(
     if barred is not None:
         outbox.hand_over_again(session, job_id)
         return Refused(barred)
-    closed = lanes.door(session, lane)
-    if closed is not None and outbox.is_due(session, job_id):  # one that came early keeps its own moment
-        lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
-        return Refused("lane")
+    if lanes.door(session, lane) is not None and outbox.is_due(session, job_id):  # an early one keeps its own moment
+        closed = lanes.held_shut(session, lane)
+        if closed is not None:
+            lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
+            return Refused("lane")
     owed = select(Delivery.job_id).where(Delivery.job_id == job_id, Delivery.not_before <= func.now()).exists()
     row = move(
         session,
@@ -182,8 +183,9 @@ def release(
 ) -> State:
     """Hand the job back, uncounted: owed again after a wait, or when the lane it is `behind` may be asked again.
 
-    `interrupted` feeds the poison guard. Raises ClaimLost.
+    A lane that has been opened meanwhile is not waited for. `interrupted` feeds the poison guard. Raises ClaimLost.
     """
+    waits_for = None if behind is None else _still_closed(session, *behind)
     state = _end(
         session,
         Event.RELEASE,
@@ -196,9 +198,15 @@ def release(
     if state is State.QUEUED:
         due = session.execute(select(func.now() + seconds(wait_seconds))).scalar_one()
         outbox.owe(session, claim.job_id, not_before=due)
-        if behind is not None:
-            lanes.wait_for(session, claim.job_id, *behind, spread_seconds=LANE_SPREAD_SECONDS)
+        if waits_for is not None:
+            lanes.wait_for(session, claim.job_id, *waits_for, spread_seconds=LANE_SPREAD_SECONDS)
     return state
+
+
+def _still_closed(session: Session, lane: str, seen: lanes.Closed) -> tuple[str, lanes.Closed] | None:
+    # One that is open was only full. Nobody opens it, so there is nobody to be missed.
+    closed = seen if seen.state is LaneState.OPEN else lanes.held_shut(session, lane)
+    return None if closed is None else (lane, closed)
 
 
 def _end(

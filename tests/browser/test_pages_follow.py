@@ -108,7 +108,7 @@ def test_the_list_says_once_how_many_stand_where(chromium: Browser, site: StillS
     with site.database.transaction() as session:
         transitions.cancel(session, second, ada)
     expect(page.locator("[data-poll]")).to_have_count(0)
-    assert page.evaluate("window.heard") == ["In the works: 1. Saved: 1.", "Saved: 1. Stopped: 1."]
+    assert page.evaluate("window.heard") == ["In the works: 1. Saved: 1.", "Saved: 1. Stopped or cancelled: 1."]
     assert page.evaluate(REGIONS) == 1
 
 
