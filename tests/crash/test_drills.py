@@ -130,7 +130,7 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next_and_its_processes_die_w
 ) -> None:
     before = everything(database, queue)
     with under_way(addresses) as running:
-        house.wait_until(lambda: alive(database), what="the drill's worker")
+        house.wait_until(lambda: alive(database), within=60, what=lambda: f"the drill's worker in:\n{running.log}")
         running.signal(signal.SIGKILL)
         running.wait()
     assert accounts(database)
