@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,8 +115,12 @@ def made_app(addresses: dict[str, str]) -> Flask:
 def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
     """The web app over the emptied services. A test that changes it makes one of its own: `make_app`."""
     from webapp.extensions import db
+    from webapp.parts import export_places
+    from webapp.waiting import Waits
 
-    config = dict(made_app.config)
+    config, joined = dict(made_app.config), made_app.extensions["waybill"]
+    free = {"waits": Waits(joined.settings.web_threads // 2), "exports": export_places(joined.settings)}
+    made_app.extensions["waybill"] = replace(joined, **free)  # whatever an earlier test has left occupied
     yield made_app
     made_app.config.clear()
     made_app.config.update(config)

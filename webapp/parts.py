@@ -43,14 +43,14 @@ def join(app: Flask, settings: Settings) -> Parts:
         queue,
         Dispatcher(transaction, queue),
         Waits(settings.web_threads // 2),
-        _places(settings),
+        export_places(settings),
         SignInService(app, settings) if settings.sign_in_service else None,
     )
     app.extensions["waybill"] = made
     return made
 
 
-def _places(settings: Settings) -> threading.BoundedSemaphore:
+def export_places(settings: Settings) -> threading.BoundedSemaphore:
     """An export keeps a thread for as long as its reader takes, so only some of them are for exports."""
     return threading.BoundedSemaphore(max(1, settings.web_threads // 4))
 
