@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 # Most tests wait for other processes, so more of them run at once than there are cores. Each has its own services.
-TEST_PROCESSES ?= 6
+TEST_PROCESSES ?= 5
 BIN := $(VENV)/bin
 
 # Without it each of the many processes of a run would compile the project anew.

@@ -49,6 +49,7 @@ def test_the_attempts_budget_holds_when_no_call_can_be_made(site: Opened) -> Non
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(150)
 def test_the_queues_limit_ends_an_attempt_whose_own_code_never_comes_back(site: Opened) -> None:
     with site({"mode": "ok"}, **SHORT) as here:
         here.worker.signal(signal.SIGKILL)
@@ -65,6 +66,7 @@ def test_the_queues_limit_ends_an_attempt_whose_own_code_never_comes_back(site: 
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(150)
 def test_a_slot_that_never_comes_back_makes_the_worker_start_afresh_and_costs_nobody_else(site: Opened) -> None:
     limits = {**SHORT, "SHUTDOWN_GRACE_SECONDS": 3, "SWEEP_SECONDS": 0.2}
     with site({"mode": "ok"}, **limits) as here:
