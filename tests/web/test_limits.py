@@ -153,7 +153,9 @@ def test_a_job_is_not_tried_again_for_ever(ada: Person, bench: Bench, database: 
 def test_a_program_is_told_how_much_is_left_and_when_to_come_back(limited: Flask, program: Program) -> None:
     known = Program(limited, program.token)
     left = [known.submit(f"text {n}").headers["RateLimit"].partition(", ")[2] for n in range(2)]
-    assert left[0] == '"jobs";r=1' and re.fullmatch(r'"jobs";r=0;t=864\d\d', left[1])
+    seconds = re.fullmatch(r'"jobs";r=0;t=(\d+)', left[1])
+    assert left[0] == '"jobs";r=1' and seconds is not None
+    assert 86_300 < int(seconds[1]) <= 86_400, "a slow machine needs some between the first and the second"
     refused = known.submit("text 3", key="k")
     problem = assert_problem(refused, 429)
     assert problem["code"] == "jobs_per_day" and datetime.fromisoformat(problem["until"])
