@@ -28,7 +28,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from tasks.database import Database
-from tasks.queue import connect
 from tests.support import chromium as installed
 from tests.support import house, seeing
 from tests.support.fake_provider import FakeProvider
@@ -163,9 +162,7 @@ def running(addresses: dict[str, str]) -> Iterator[Running]:
     settings = house.settings(addresses)
     database = Database(settings, "waybill-test")
     empty(database)
-    redis = connect(settings, connections=4)
-    redis.flushdb()
-    redis.connection_pool.disconnect()
+    house.empty_redis(addresses["REDIS_URL"])
     port, provider_port = free_port(), free_port()
     asking = {"AI_PROVIDER": "openai", "OPENAI_API_KEY": "test"}
     asking["OPENAI_BASE_URL"] = f"http://127.0.0.1:{provider_port}/v1"

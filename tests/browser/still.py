@@ -13,7 +13,6 @@ from sqlalchemy import text
 from tasks.database import Database
 from tasks.ledger import transitions
 from tasks.ledger.states import State
-from tasks.queue import connect
 from tests.support import house, seeing
 from tests.support.processes import answers, process
 from tests.web.conftest import Bench
@@ -67,9 +66,7 @@ def still_site(addresses: dict[str, str], **changed: str) -> Iterator[StillSite]
     database = Database(settings, "waybill-test")
     with database.transaction() as session:
         house.empty(session)
-    redis = connect(settings, connections=4)
-    redis.flushdb()
-    redis.connection_pool.disconnect()
+    house.empty_redis(addresses["REDIS_URL"])
     port = str(free_port())
     address = f"http://127.0.0.1:{port}"
     variables = house.environment(addresses, HOST="127.0.0.1", PORT=port, APP_BASE_URL=address, **changed)

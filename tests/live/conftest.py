@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pytest
 
 from tasks.database import Database
-from tasks.queue import connect
 from tests.support import house
 from tests.support.processes import Process, answers, process, worker
 from webapp import tokens
@@ -33,9 +32,7 @@ class ProgrammedSite:
 @pytest.fixture(scope="module")
 def programmed_site(addresses: dict[str, str]) -> Iterator[ProgrammedSite]:
     settings, port = house.settings(addresses), free_port()
-    connection = connect(settings, connections=1)
-    connection.flushdb()
-    connection.connection_pool.disconnect()
+    house.empty_redis(addresses["REDIS_URL"])
     with Database(settings, "waybill-test") as database:
         with database.transaction() as session:
             house.empty(session)

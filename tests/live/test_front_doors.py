@@ -19,7 +19,6 @@ from sqlalchemy import select
 from tasks.database import Database
 from tasks.ledger import limits
 from tasks.ledger.limits import Limit
-from tasks.queue import connect
 from tests.support import house
 from tests.support.processes import Process, answers, process
 from webapp import passwords
@@ -83,9 +82,7 @@ class Visitor:
 @pytest.fixture(scope="module")
 def front(addresses: dict[str, str]) -> Iterator[Front]:
     settings, port = house.settings(addresses), free_port()
-    connection = connect(settings, connections=1)
-    connection.flushdb()
-    connection.connection_pool.disconnect()
+    house.empty_redis(addresses["REDIS_URL"])
     with Database(settings, "waybill-test") as database:
         with database.transaction() as session:
             house.empty(session)

@@ -107,6 +107,12 @@ def refuse_a_redis_in_use(address: str) -> None:
             raise SystemExit("REDIS_URL points at a Redis that is in use. The tests would empty it; give them another.")
 
 
+def empty_redis(address: str) -> None:
+    """No key in it. Over a connection that is closed again, since some tests count them."""
+    with redis.Redis.from_url(address) as connection:
+        connection.flushdb()
+
+
 def empty(session: Session) -> None:
     """No row in any table. DELETE, since TRUNCATE makes new files for thirty tables, of which most are empty."""
     session.execute(_empty())
