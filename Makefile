@@ -23,7 +23,7 @@ $(VENV)/installed: requirements.txt tests/requirements.txt
 	@touch $@
 
 demo: $(VENV)/installed ## run the app on this machine, with everything it needs
-	@exec $(BIN)/python -m webapp.demo
+	@exec $(BIN)/python -m webapp.local.demo
 
 lint: $(VENV)/installed ## style, types, layers
 	$(BIN)/ruff check .
@@ -36,7 +36,7 @@ test: lint ## everything: lint, then all tests against a real PostgreSQL and Red
 
 drills: $(VENV)/installed ## staged failures, on services of their own: docs/staging-drills.md
 	@directory=$$(mktemp -d /tmp/waybill-drills-XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
-	env -u DATABASE_URL -u REDIS_URL WAYBILL_DEMO=1 AI_PROVIDER=local $(BIN)/python -m webapp.embedded "$$directory" \
+	env -u DATABASE_URL -u REDIS_URL WAYBILL_DEMO=1 AI_PROVIDER=local $(BIN)/python -m webapp.local.services "$$directory" \
 	  sh -c '$(BIN)/python -m flask --app wsgi db upgrade && exec $(BIN)/python -m tasks drills $(NAMES)'
 
 chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at random; SEED=… repeats a run

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from benchmarks import history, pages, report
 from tasks.settings import Settings
-from webapp.embedded import services, temporary_directory
+from webapp.local.services import services, temporary_directory
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def filled(directory: Path, jobs: int) -> Iterator[Settings]:
     """Services of the benchmark's own in this directory, with so many jobs in the tables."""
     for name in ("DATABASE_URL", "REDIS_URL"):
         os.environ.pop(name, None)
-    with services(directory, durable=False) as addresses:
+    with services(directory, throwaway=True) as addresses:
         settings = Settings(
             database_url=addresses["DATABASE_URL"],
             redis_url=addresses["REDIS_URL"],

@@ -1,4 +1,4 @@
-"""Real services for every test: one PostgreSQL and one Redis a run, emptied before each test that uses them."""
+"""Real services for every test, emptied before each test that uses them: tests/support/run_services.py."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tasks.database import Database
 from tasks.ledger.models import Base
 from tasks.queue import DeliveryQueue, connect
 from tasks.settings import Settings
-from tests.support import house
+from tests.support import house, run_services
 from tests.support import site as site_module
 from tests.support.contract import CheckedClient
-from webapp.embedded import services, temporary_directory
+from webapp.local.redis import Server
 
 for name in list(os.environ):
     if name.startswith("OPENAI_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
@@ -43,15 +43,33 @@ class Compiled(BytecodeCache):
 COMPILED = Compiled()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(run_services.OPTION, action="store_true", help="start neither PostgreSQL nor Redis")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The first process of a run starts the services; the others are told where they are."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(run_services.Plugin(), "run_services")
+
+
 @pytest.fixture(scope="session")
-def addresses() -> Iterator[dict[str, str]]:
-    """DATABASE_URL and REDIS_URL of this run: a fresh database, migrated once, and a Redis that is ours alone."""
-    with temporary_directory() as directory, services(Path(directory), durable=False) as found:
-        house.refuse_a_redis_in_use(found["REDIS_URL"])
-        with house.own_database(found["DATABASE_URL"]) as database_url:
-            addresses = {"DATABASE_URL": database_url, "REDIS_URL": found["REDIS_URL"]}
-            house.migrate(addresses)
-            yield addresses
+def addresses(request: pytest.FixtureRequest) -> dict[str, str]:
+    """DATABASE_URL and REDIS_URL of this process: a fresh, migrated database, and a Redis that is ours alone."""
+    config = request.config
+    if config.getoption(run_services.OPTION):
+        pytest.fail(f"This test needs services, and {run_services.OPTION} was given.")
+    found: dict[str, str] | None = getattr(config, "workerinput", {}).get(run_services.KEY)
+    return found or config.pluginmanager.getplugin("run_services").addresses("only")
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[Server]:
+    """A Redis that a test may spoil, stop and start again."""
+    server = Server(tmp_path / "redis")
+    server.start()
+    yield server
+    server.kill()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.support import chromium as installed
 from tests.support import house, seeing
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import answers, process, worker
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.models import Account
 from webapp.passwords import hash_password
 

@@ -16,7 +16,7 @@ from tasks.ledger.states import State
 from tests.support import house, seeing
 from tests.support.processes import answers, process
 from tests.web.conftest import Bench
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.models import Account, Role
 
 ANSWER = """## What was decided

@@ -13,7 +13,7 @@ from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.processes import answers, process
 from tests.support.sign_in_service import CLIENT, SECRET, sign_in_service
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 PASSWORD = "a harbour at night"

@@ -13,7 +13,7 @@ from tests.browser.conftest import Complaints
 from tests.support import house, seeing
 from tests.support.processes import answers, process, worker
 from tests.support.receivers import MailReceiver, mail_receiver
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.models import Role
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]

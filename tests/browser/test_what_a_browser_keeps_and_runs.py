@@ -18,7 +18,7 @@ from tests.browser.conftest import Complaints
 from tests.support import house, seeing
 from tests.support.documents import FILES
 from tests.support.processes import answers, process
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.models import Role
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]

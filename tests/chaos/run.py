@@ -28,7 +28,7 @@ from tests.chaos.verdict import Numbers, numbers, percentile, violations
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import asking
-from webapp.embedded import temporary_directory
+from webapp.local.services import temporary_directory
 
 DEADLINE_SECONDS = 240.0
 RESERVATION_SECONDS = 10.0

@@ -107,10 +107,10 @@ class Trouble:
         self._postgres.terminate_connections()
 
     def postgresql_restarted(self) -> None:
-        self._postgres.stop("fast")
+        self._postgres.stop(signal.SIGINT)
         self._postgres.start()
 
     def postgresql_crashed(self) -> None:
-        self._postgres.stop("immediate")
+        self._postgres.stop(signal.SIGQUIT)
         time.sleep(self._draw.uniform(0.2, 2))
         self._postgres.start()

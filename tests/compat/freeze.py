@@ -25,9 +25,9 @@ LEASE_SECONDS, RESERVATION_SECONDS = 15, 120
 
 
 def main(tree: str) -> None:
-    from webapp.embedded import services, temporary_directory
+    from webapp.local.services import services, temporary_directory
 
-    with temporary_directory() as directory, services(Path(directory), durable=False) as found:
+    with temporary_directory() as directory, services(Path(directory), throwaway=True) as found:
         variables = {**os.environ, **found, "WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": QUEUE}
         python = [sys.executable]
         subprocess.run([*python, "-m", "flask", "--app", "wsgi", "db", "upgrade"], cwd=tree, env=variables, check=True)

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.cookiejar import CookieJar
-from pathlib import Path
 
 import psutil
 import pytest
@@ -31,7 +30,8 @@ from tests.support.processes import Process, answers, asking, process
 from tests.support.site import SHORT
 from tests.web.conftest import proof_in
 from webapp import tokens
-from webapp.embedded import free_port, start_redis
+from webapp.local.ports import free_port
+from webapp.local.redis import Server
 
 SMALLEST_PLAN = 20
 """Connections to PostgreSQL, and as many to Redis. Two containers must fit in: a deploy starts the new before it stops
@@ -124,14 +124,10 @@ def signal_all(processes: list[psutil.Process], number: signal.Signals) -> None:
 
 
 @pytest.fixture
-def small_redis(tmp_path: Path) -> Iterator[str]:
-    port = free_port()
-    server = start_redis(tmp_path, port)
-    with redis.Redis(port=port) as connection:
+def small_redis(own_redis: Server) -> str:
+    with redis.Redis.from_url(own_redis.address) as connection:
         connection.config_set("maxclients", SMALLEST_PLAN)
-    yield f"redis://127.0.0.1:{port}/0"
-    server.kill()
-    server.wait()
+    return own_redis.address
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.support.nursery import completed
 from tests.support.processes import answers, asking, process, worker
 from tests.support.site import SHORT, Site
 from webapp import tokens
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 
 @pytest.fixture

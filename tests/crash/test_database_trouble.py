@@ -26,7 +26,7 @@ from tests.support import house
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import asking, worker
 from tests.support.site import Opened, Site
-from webapp.embedded import temporary_directory
+from webapp.local.services import temporary_directory
 
 OTHERS = text("""
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity

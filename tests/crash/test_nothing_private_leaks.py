@@ -24,7 +24,7 @@ from tests.support.collector import Collector
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import Process, answers, asking, process
 from tests.support.site import Site
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.models import Account, Role
 from webapp.passwords import hash_password
 from webapp.tokens import make_token

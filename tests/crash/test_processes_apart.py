@@ -21,8 +21,8 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.processes import answers, asking, process
 from tests.support.site import Site
 from webapp import create_app, tokens
-from webapp.embedded import free_port
 from webapp.extensions import db
+from webapp.local.ports import free_port
 
 
 def hand_in(site: str, token: str, text: str) -> uuid.UUID:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,44 +16,20 @@ from tasks.ledger.states import State
 from tasks.queue import DELIVER, DeliveryQueue, message_id
 from tests.support import house
 from tests.support.site import Opened, opener
-from webapp.embedded import free_port, start_redis
-
-
-class OwnRedis:
-    """A Redis that a test may stop."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.port = free_port()
-        self.address = f"redis://127.0.0.1:{self.port}/0"
-        self.start()
-
-    def start(self) -> None:
-        self.process = start_redis(self.directory, self.port)
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+from webapp.local.redis import Server
 
 
 @pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[OwnRedis]:
-    server = OwnRedis(tmp_path)
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def fragile_site(addresses: dict[str, str], own_redis: OwnRedis, database: Database, account_id: uuid.UUID) -> Opened:
+def fragile_site(addresses: dict[str, str], own_redis: Server, database: Database, account_id: uuid.UUID) -> Opened:
     return opener({**addresses, "REDIS_URL": own_redis.address}, database, account_id)
 
 
 @pytest.mark.crash
-def test_a_redis_that_dies_and_comes_back_empty_costs_nothing(fragile_site: Opened, own_redis: OwnRedis) -> None:
+def test_a_redis_that_dies_and_comes_back_empty_costs_nothing(fragile_site: Opened, own_redis: Server) -> None:
     with fragile_site({"mode": "gate"}, {"mode": "ok"}) as here:
         running = here.submit(b"a text that is being worked on")
         here.fake.wait_for_requests(1)
-        own_redis.stop()
+        own_redis.kill()
         waiting = here.submit(b"a text handed in while the queue is away")
         here.fake.release()
         here.wait_for(running, State.SUCCEEDED)
@@ -66,8 +41,8 @@ def test_a_redis_that_dies_and_comes_back_empty_costs_nothing(fragile_site: Open
 
 
 @pytest.mark.crash
-def test_a_worker_that_starts_before_redis_waits_for_it(fragile_site: Opened, own_redis: OwnRedis) -> None:
-    own_redis.stop()
+def test_a_worker_that_starts_before_redis_waits_for_it(fragile_site: Opened, own_redis: Server) -> None:
+    own_redis.kill()
     with fragile_site({"mode": "ok"}) as here:
         job = here.submit()
         here.worker.wait_for_log("queue.unreachable")
@@ -76,7 +51,7 @@ def test_a_worker_that_starts_before_redis_waits_for_it(fragile_site: Opened, ow
 
 
 @pytest.mark.crash
-def test_a_full_redis_delays_the_start_and_loses_nothing(fragile_site: Opened, own_redis: OwnRedis) -> None:
+def test_a_full_redis_delays_the_start_and_loses_nothing(fragile_site: Opened, own_redis: Server) -> None:
     with fragile_site({"mode": "ok"}) as here, Redis.from_url(own_redis.address) as redis:
         redis.config_set("maxmemory", "1")
         job = here.submit()
@@ -184,12 +159,12 @@ def _values(redis: Redis, key: bytes) -> bytes:
 
 @pytest.mark.crash
 def test_a_worker_that_is_stopped_while_redis_is_away_hands_back_what_it_holds(
-    fragile_site: Opened, own_redis: OwnRedis
+    fragile_site: Opened, own_redis: Server
 ) -> None:
     with fragile_site({"mode": "gate"}, slots=2, SHUTDOWN_GRACE_SECONDS=3) as here:
         job = here.submit()
         here.fake.wait_for_requests(1)
-        own_redis.stop()
+        own_redis.kill()
         here.worker.wait_for_log("dispatcher.waits")
         here.worker.signal(signal.SIGTERM)
         assert here.worker.wait(within=20) == 0, here.worker.log

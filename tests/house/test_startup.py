@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import uuid
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy.engine import make_url
@@ -13,7 +14,7 @@ from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.nursery import completed
 from tests.support.processes import process
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 COMMANDS = {
     "web": ["-m", "gunicorn", "--check-config", "wsgi:app"],
@@ -55,26 +56,28 @@ def test_the_web_process_refuses_to_start_without_a_secret_of_its_own(addresses:
     assert fine.returncode == 0, fine.stderr
 
 
-def as_hosts_write_it(addresses: dict[str, str]) -> dict[str, str]:
+@pytest.fixture
+def as_hosts_write_it(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
     """The same database, by the scheme of hosts, with a password that has to be encoded, and with a parameter."""
-    url = make_url(addresses["DATABASE_URL"]).set(drivername="postgres", password="p@ss%word/#")
-    address = url.update_query_dict({"sslmode": "prefer"}).render_as_string(hide_password=False)
-    assert "p%40ss%25word" in address
-    return {**addresses, "DATABASE_URL": address}
+    with house.role_with_few_connections(addresses, 20, password="p@ss%word/#") as ours:
+        url = make_url(ours["DATABASE_URL"]).set(drivername="postgres")
+        address = url.update_query_dict({"sslmode": "prefer"}).render_as_string(hide_password=False)
+        assert "p%40ss%25word" in address
+        yield {**addresses, "DATABASE_URL": address}
 
 
 @pytest.mark.parametrize("command", ["web", "release", "worker", "ops"])
-def test_every_process_takes_the_address_as_hosts_write_it(addresses: dict[str, str], command: str) -> None:
-    ended = run(command, house.environment(as_hosts_write_it(addresses)))
+def test_every_process_takes_the_address_as_hosts_write_it(as_hosts_write_it: dict[str, str], command: str) -> None:
+    ended = run(command, house.environment(as_hosts_write_it))
     assert ended.returncode == 0, ended.stderr
 
 
 def test_the_dispatcher_takes_it_too(
-    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+    as_hosts_write_it: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
         house.submit(session, account_id)
-    variables = house.environment(as_hosts_write_it(addresses))
+    variables = house.environment(as_hosts_write_it)
     with process(["-m", "tasks", "dispatcher"], variables) as dispatcher:
         dispatcher.wait_for_log("delivery.dispatched")
 

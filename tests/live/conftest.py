@@ -12,7 +12,7 @@ from tasks.database import Database
 from tests.support import house
 from tests.support.processes import Process, answers, process, worker
 from webapp import tokens
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 SHORT_TEXTS = 1000
 """Characters a document may have. Few, since schemathesis makes texts of exactly the largest length."""

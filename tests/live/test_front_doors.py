@@ -22,7 +22,7 @@ from tasks.ledger.limits import Limit
 from tests.support import house
 from tests.support.processes import Process, answers, process
 from webapp import passwords
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.models import Account
 
 EMAIL, PASSWORD = "ada@example.org", "a harbour at night"

@@ -17,7 +17,7 @@ from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.support import house
 from tests.support.preflight import line_of, said
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 
 @pytest.fixture

@@ -24,7 +24,9 @@ from tests.support import house
 from tests.support.fake_provider import FakeProvider
 from tests.support.preflight import line_of, relay, said
 from tests.support.processes import process
-from webapp.embedded import free_port, start_redis, temporary_directory
+from webapp.local.ports import free_port
+from webapp.local.redis import Server
+from webapp.local.services import temporary_directory
 
 pytestmark = pytest.mark.usefixtures("queue")
 
@@ -36,25 +38,17 @@ def with_worker(database: Database) -> None:
 
 
 @pytest.fixture
-def own(tmp_path: Path, settings: Settings) -> Iterator[tuple[Settings, Redis]]:
+def own(own_redis: Server, settings: Settings) -> Iterator[tuple[Settings, Redis]]:
     """Settings with a Redis that a test may spoil, and a client of it."""
-    port = free_port()
-    (tmp_path / "redis").mkdir()
-    server = start_redis(tmp_path / "redis", port)
-    address = f"redis://127.0.0.1:{port}/0"
-    try:
-        with Redis.from_url(address) as client:
-            yield at_redis(settings, address), client
-    finally:
-        server.send_signal(signal.SIGKILL)
-        server.wait()
+    with Redis.from_url(own_redis.address) as client:
+        yield at_redis(settings, own_redis.address), client
 
 
 def at_redis(settings: Settings, address: str) -> Settings:
     return settings.model_copy(update={"redis_url": SecretStr(address)})
 
 
-def test_what_is_wrong_with_a_redis(own: tuple[Settings, Redis], tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_redis(own: tuple[Settings, Redis], own_redis: Server) -> None:
     settings, redis = own
     assert said(settings, "FAIL") == said(settings, "WARN") == []
     redis.config_set("maxmemory-policy", "allkeys-lru")
@@ -67,7 +61,7 @@ def test_what_is_wrong_with_a_redis(own: tuple[Settings, Redis], tmp_path: Path)
     redis.config_set("maxclients", 6)
     assert said(settings, "FAIL") == ["connections to the queue"]
     redis.config_set("maxclients", 1000)
-    shutil.rmtree(tmp_path / "redis")  # where it writes its snapshots
+    shutil.rmtree(own_redis.directory)  # where it writes its snapshots
     redis.bgsave()
     house.wait_until(lambda: redis.info("persistence")["rdb_last_bgsave_status"] == "err")
     assert said(settings, "WARN") == ["queue persistence"]

@@ -28,7 +28,8 @@ from tests.support import house
 from tests.support.fake_provider import FakeProvider
 from tests.support.nursery import completed
 from tests.support.processes import Process, answers, asking, process, worker
-from webapp.embedded import free_port, services, temporary_directory
+from webapp.local.ports import free_port
+from webapp.local.services import services, temporary_directory
 from webapp.models import Account
 from webapp.tokens import make_token
 
@@ -157,7 +158,7 @@ def stage() -> Iterator[Stage]:
     """Everything but the worker, running; gone after the block."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(temporary_directory()))
-        found = stack.enter_context(services(directory, durable=False))
+        found = stack.enter_context(services(directory, throwaway=True))
         house.refuse_a_redis_in_use(found["REDIS_URL"])
         database_url = stack.enter_context(house.own_database(found["DATABASE_URL"]))
         addresses = {**found, "DATABASE_URL": database_url}

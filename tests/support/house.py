@@ -66,13 +66,14 @@ def migrate(addresses: dict[str, str]) -> None:
 
 
 @contextmanager
-def own_database(address: str) -> Iterator[str]:
-    """A database of this run's own on the given server; dropped at the end."""
+def own_database(address: str, *, template: bool = False) -> Iterator[str]:
+    """Make a database on the server of this address; dropped at the end. `template`: a copy of the one named there."""
     name = f"waybill_test_{uuid.uuid4().hex[:8]}"
     url = make_url(address).set(drivername="postgresql+psycopg")
-    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    # Nobody may be connected to a template.
+    server = create_engine(url.set(database="postgres") if template else url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name}{f' TEMPLATE {url.database}' if template else ''}"))
     try:
         yield url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
     finally:
@@ -82,17 +83,23 @@ def own_database(address: str) -> Iterator[str]:
 
 
 @contextmanager
-def role_with_few_connections(addresses: dict[str, str], limit: int) -> Iterator[dict[str, str]]:
+def role_with_few_connections(
+    addresses: dict[str, str], limit: int, *, password: str = "few"
+) -> Iterator[dict[str, str]]:
     """The same services, with a database user that may hold so many connections; gone at the end."""
     url = make_url(addresses["DATABASE_URL"])
     name = f"few_{uuid.uuid4().hex[:8]}"
     server = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
     try:
         with server.connect() as connection:
-            connection.execute(text(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT {limit}"))
+            create = f"CREATE ROLE {name} LOGIN PASSWORD '{password}' CONNECTION LIMIT {limit}"
+            connection.exec_driver_sql(create.replace("%", "%%"))
             for things in ("TABLES", "SEQUENCES"):
                 connection.execute(text(f"GRANT ALL ON ALL {things} IN SCHEMA public TO {name}"))
-        yield {**addresses, "DATABASE_URL": url.set(username=name).render_as_string(hide_password=False)}
+        yield {
+            **addresses,
+            "DATABASE_URL": url.set(username=name, password=password).render_as_string(hide_password=False),
+        }
     finally:
         with server.connect() as connection:
             connection.execute(text(f"DROP OWNED BY {name}"))

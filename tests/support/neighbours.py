@@ -14,7 +14,9 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.support.house import wait_until
-from webapp.embedded import free_port, redis_program, temporary_directory
+from webapp.local.ports import free_port
+from webapp.local.redis import redis_program
+from webapp.local.services import temporary_directory
 
 POOLED_CONNECTIONS = 3
 PGBOUNCER = """

@@ -53,12 +53,12 @@ class _Server(socketserver.ThreadingTCPServer):
 @contextmanager
 def relay(address: str, pattern: bytes, replacement: bytes) -> Iterator[str]:
     """A TCP server in front of this Redis that replaces what it answers by as many bytes. Gives its address."""
-    host, port = re.findall(r"//(?:[^@]*@)?([^:/]+):(\d+)", address)[0]
+    login, host, port = re.findall(r"//([^@]*@)?([^:/]+):(\d+)", address)[0]
     with _Server(("127.0.0.1", 0), _Relay) as server:
         server.target = (host, int(port))  # type: ignore[attr-defined]
         server.change = (pattern, replacement)  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+        yield f"redis://{login}127.0.0.1:{server.server_address[1]}/0"
         server.shutdown()
         thread.join()

@@ -18,7 +18,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from tests.support.house import wait_until
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 
 @dataclass(frozen=True)

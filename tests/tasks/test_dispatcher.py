@@ -125,7 +125,7 @@ def test_a_retry_waits_in_rqs_scheduled_registry_and_is_promoted_when_due(
 def test_without_redis_nothing_is_postponed_and_the_submit_goes_on(
     database: Database, settings: Settings, account_id: uuid.UUID
 ) -> None:
-    from webapp.embedded import free_port
+    from webapp.local.ports import free_port
 
     nowhere = settings.model_copy(update={"redis_url": type(settings.redis_url)(f"redis://127.0.0.1:{free_port()}")})
     connection = connect(nowhere, connections=1, answer_within_seconds=0.2)

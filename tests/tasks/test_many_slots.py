@@ -14,7 +14,7 @@ from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import answers, asking, process, worker
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 JOBS = 200
 ALLOWED = 12

@@ -24,7 +24,7 @@ from tasks.settings import Settings
 from tests.support import house
 from tests.web.conftest import Bench, Person, Program, assert_problem, job_id_in, proof_in, rows
 from webapp import limits as words
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.submitting import MOST_ROUNDS
 
 TIME = r'<time datetime="([^"]+)" data-local="clock">\d\d:\d\d UTC</time>'

@@ -167,7 +167,7 @@ def test_no_table_that_grows_with_the_site_is_read_from_end_to_end(watched: Brow
 
 
 def test_a_database_that_is_away_is_an_error_and_no_figure(make_app: Callable[..., Flask], settings) -> None:
-    from webapp.embedded import free_port
+    from webapp.local.ports import free_port
 
     nowhere = type(settings.database_url)(f"postgresql://nobody@127.0.0.1:{free_port()}/nothing")
     alone = Browser(make_app(metrics_token=SecretStr(TOKEN), database_url=nowhere))

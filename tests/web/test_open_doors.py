@@ -85,7 +85,7 @@ def test_the_health_answers_are_bare(app: Flask, database: Database, bench: Benc
 
 
 def test_readyz_says_what_is_missing_in_words_alone(make_app: Callable[..., Flask], settings) -> None:
-    from webapp.embedded import free_port
+    from webapp.local.ports import free_port
 
     gone = Browser(
         make_app(

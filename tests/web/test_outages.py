@@ -17,7 +17,7 @@ from tasks.ledger.schema import MIGRATIONS
 from tasks.queue import DeliveryQueue
 from tests.support import house
 from tests.web.conftest import Bench, Browser, Person, job_id_in, poll_address, rows
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.parts import parts
 
 HX = {"HX-Request": "true"}

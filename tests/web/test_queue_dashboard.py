@@ -13,7 +13,7 @@ from tasks.database import Database
 from tasks.queue import DeliveryQueue, message_id
 from tests.support import house
 from tests.web.conftest import Browser, Person
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 from webapp.security import HEADERS
 
 LOOKS = [

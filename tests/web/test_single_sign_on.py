@@ -293,7 +293,7 @@ def test_tries_that_were_left_do_not_fill_the_cookie(browser: Browser) -> None:
 def test_a_service_that_is_away_or_another_one_is_said_in_words(
     browser: Browser, open_site: Callable[..., Flask], service: SignInService
 ) -> None:
-    from webapp.embedded import free_port
+    from webapp.local.ports import free_port
 
     away = Browser(open_site(oidc_issuer=f"http://127.0.0.1:{free_port()}")).get(START)
     assert away.status_code == 403 and "could not be reached" in away.text

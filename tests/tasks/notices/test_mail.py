@@ -15,7 +15,7 @@ from tasks.settings import Settings
 from tests.support import house
 from tests.support.receivers import MailReceiver, mail_receiver
 from tests.tasks.notices.conftest import Certificates, notice
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 NOWHERE = {"DATABASE_URL": "postgresql://d", "REDIS_URL": "redis://r"}
 

@@ -25,7 +25,7 @@ from tasks.notices.webhook import WebhookPost
 from tests.support import house
 from tests.support.receivers import WebhookReceiver, webhook_receiver
 from tests.tasks.notices.conftest import Certificates, notice
-from webapp.embedded import free_port
+from webapp.local.ports import free_port
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

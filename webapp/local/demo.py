@@ -1,6 +1,6 @@
 """`make demo`: the whole app on this machine, with its own PostgreSQL and Redis, and an account to sign in with.
 
-Everything it keeps is in `.demo/`. It listens on loopback only.
+Everything it keeps is in `.demo/` (for root, the database is under /var/lib/waybill). It listens on loopback only.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,37 +20,59 @@ from pathlib import Path
 import psycopg
 from dotenv import dotenv_values
 
-from webapp.embedded import ServiceDidNotStart, services
+from webapp.local.errors import CannotStart
+from webapp.local.ports import LOOPBACK, requested_port
+from webapp.local.services import services
+from webapp.local.single_start import SingleStart
 
 DIRECTORY = Path(".demo")
 EMAIL, PASSWORD = "demo@example.org", "waybill-demo"
 STOP_WITHIN_SECONDS = 30
 
 
-class DemoFailed(Exception):
-    """The demo cannot go on; the message says why and what to do."""
-
-
 def main() -> int:
-    """Run until Ctrl-C. 0 after a clean stop, 1 when something could not be started or ended by itself."""
+    """Run until Ctrl-C. Returns 0 after a clean stop, 1 when something could not be started or ended by itself."""
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
-    os.environ.update({key: value for key, value in dotenv_values(".env").items() if value and key not in os.environ})
-    port = int(os.environ.get("PORT") or 8000)
     try:
-        refuse_a_port_in_use(port)
-        DIRECTORY.mkdir(exist_ok=True)
-        say("Starting PostgreSQL and Redis. The first time takes some seconds.")
-        with services(DIRECTORY.resolve()) as addresses:
-            return run(environment(addresses, port), port, stopping)
-    except (DemoFailed, ServiceDidNotStart) as error:
+        return start_and_wait(stopping)
+    except CannotStart as error:
         say(str(error))
-        return 1
+    except OSError as error:
+        say(f"The demo cannot start: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+    return 1
 
 
-def run(variables: Mapping[str, str], port: int, stopping: threading.Event) -> int:
-    """Migrate, make the account, and keep web and worker running."""
+def start_and_wait(stopping: threading.Event) -> int:
+    """Start everything in order, and stop it in the other order. Raises CannotStart."""
+    os.environ.update({key: value for key, value in dotenv_values(".env").items() if value and key not in os.environ})
+    make_directory()
+    single = SingleStart(DIRECTORY, f"http://{LOOPBACK}:{(os.environ.get('PORT') or '').strip() or 8000}")
+    single.end_leftovers()
+    port = requested_port(os.environ.get("PORT"))
+    say("Starting PostgreSQL and Redis. The first time takes some seconds.")
+    with services(DIRECTORY.resolve()) as addresses:
+        single.note_children()
+        code = run(environment(addresses, port), port, stopping, single)
+    single.end()
+    return code
+
+
+def make_directory() -> None:
+    """Make the folder for everything that is kept. Raises CannotStart."""
+    try:
+        DIRECTORY.mkdir(exist_ok=True, mode=0o700)
+        (DIRECTORY / "log").touch(mode=0o600)
+    except OSError as error:
+        raise CannotStart(
+            f"Nothing can be written to {DIRECTORY.resolve()} ({error.strerror}). "
+            "Run the demo in a copy of the project that belongs to you."
+        ) from None
+
+
+def run(variables: Mapping[str, str], port: int, stopping: threading.Event, single: SingleStart) -> int:
+    """Migrate, make the account, and keep web and worker running until told to stop. Raises CannotStart."""
     say("Bringing the database up to date.")
     call("database migration", ["-m", "flask", "--app", "wsgi", "db", "upgrade"], variables)
     if not has_account(variables["DATABASE_URL"]):
@@ -62,16 +83,17 @@ def run(variables: Mapping[str, str], port: int, stopping: threading.Event) -> i
         "web": start(["-m", "gunicorn", "wsgi:app"], variables),
         "worker": start(["-m", "tasks", "worker"], variables),
     }
+    single.note_children()
     try:
         wait_until_it_answers(port, children, stopping)
         if not stopping.is_set():
             maker = "an AI service" if variables["AI_PROVIDER"] == "openai" else "a local extract, no AI key needed"
             say(f"Summaries are made by {maker}. The log is in {DIRECTORY / 'log'}. Stop with Ctrl-C.")
-            say(f"Ready: http://127.0.0.1:{port}  sign in as {EMAIL} with password {PASSWORD}")
+            say(f"Ready: http://{LOOPBACK}:{port}  sign in as {EMAIL} with password {PASSWORD}")
         while not stopping.wait(0.5):
             gone = [name for name, child in children.items() if child.poll() is not None]
             if gone:
-                raise DemoFailed(f"The {gone[0]} process ended by itself. Its log is {DIRECTORY / 'log'}.")
+                raise CannotStart(f"The {gone[0]} process ended by itself. Its log is {DIRECTORY / 'log'}.")
         return 0
     finally:
         say("Stopping. Work that is not finished is handed back and goes on at the next start.")
@@ -80,7 +102,7 @@ def run(variables: Mapping[str, str], port: int, stopping: threading.Event) -> i
 
 
 def environment(addresses: Mapping[str, str], port: int) -> dict[str, str]:
-    """What web and worker are told."""
+    """Return the environment of web and worker."""
     key = os.environ.get("OPENAI_API_KEY")
     return {
         **os.environ,
@@ -88,39 +110,29 @@ def environment(addresses: Mapping[str, str], port: int) -> dict[str, str]:
         "WAYBILL_DEMO": "1",
         "SECRET_KEY": kept_secret(),
         "AI_PROVIDER": os.environ.get("AI_PROVIDER") or ("openai" if key else "local"),
-        "HOST": "127.0.0.1",
+        "HOST": LOOPBACK,
         "PORT": str(port),
         "PROXY_HOPS": "0",
     }
 
 
 def has_account(database_url: str) -> bool:
-    """Whether an earlier start made the demo's account."""
+    """Return True if an earlier start made the demo's account."""
     with psycopg.connect(database_url) as connection:
         return connection.execute("SELECT 1 FROM accounts WHERE email = %s", [EMAIL]).fetchone() is not None
 
 
 def kept_secret() -> str:
-    """A secret of this demo's own, the same at the next start, so that people stay signed in."""
+    """Return this demo's own secret, the same at each start, so that people stay signed in."""
     file = DIRECTORY / "secret"
     if not file.exists():
+        file.touch(mode=0o600)
         file.write_text(secrets.token_hex(32))
-        file.chmod(0o600)
     return file.read_text()
 
 
-def refuse_a_port_in_use(port: int) -> None:
-    """Raises DemoFailed, with the remedy."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise DemoFailed(f"Port {port} is in use. Choose another one: PORT={port + 1} make demo") from None
-
-
 def call(what: str, arguments: list[str], variables: Mapping[str, str]) -> None:
-    """Run one step to its end. Raises DemoFailed with what it said."""
+    """Run one step to its end. Raises CannotStart with the last thing it said; all of it goes to the log."""
     ended = subprocess.run(
         [sys.executable, *arguments],
         env=dict(variables),
@@ -130,7 +142,10 @@ def call(what: str, arguments: list[str], variables: Mapping[str, str]) -> None:
         start_new_session=True,
     )
     if ended.returncode != 0:
-        raise DemoFailed(f"The {what} failed:\n{ended.stderr.strip()[-2000:]}")
+        with (DIRECTORY / "log").open("a") as log:
+            log.write(ended.stdout + ended.stderr)
+        said = (ended.stderr.strip() or ended.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise CannotStart(f"The {what} failed: {said[:500]} (more in {DIRECTORY / 'log'})")
 
 
 def start(arguments: list[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -144,18 +159,18 @@ def start(arguments: list[str], variables: Mapping[str, str]) -> subprocess.Pope
 def wait_until_it_answers(
     port: int, children: Mapping[str, subprocess.Popen[bytes]], stopping: threading.Event
 ) -> None:
-    """Raises DemoFailed when the web process does not answer in time."""
+    """Wait for the web process. Raises CannotStart when it does not answer in time."""
     until = time.monotonic() + 60
     while time.monotonic() < until and not stopping.wait(0.2):
         if any(child.poll() is not None for child in children.values()):
             return  # the caller says which
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2):
+            with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2):
                 return
         except (urllib.error.URLError, OSError):
             continue
     if not stopping.is_set():
-        raise DemoFailed(f"The web process does not answer. Its log is {DIRECTORY / 'log'}.")
+        raise CannotStart(f"The web process does not answer. Its log is {DIRECTORY / 'log'}.")
 
 
 def stop(children: Mapping[str, subprocess.Popen[bytes]]) -> None:
@@ -173,7 +188,7 @@ def stop(children: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
 
 def say(sentence: str) -> None:
-    """Tell the person at the terminal."""
+    """Print a line for the person at the terminal."""
     print(sentence, flush=True)
 
 
