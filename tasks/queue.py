@@ -245,6 +245,19 @@ class DeliveryQueue:
         return ScheduledDeliveries(self.rq, self.connection)
 
 
+class SchedulerOnOurConnections(RQScheduler):
+    """RQ's scheduler over the pool that the process has. By itself it opens another one, and a plan counts both."""
+
+    def __init__(self, queue: Queue, connection: Redis) -> None:
+        self._ours = connection
+        super().__init__([queue], connection=connection, serializer="json", interval=1)
+
+    @property
+    def connection(self) -> Redis:
+        """Return the client that was handed in."""
+        return self._ours
+
+
 class ScheduledDeliveries:
     """RQ's own scheduler, run in a thread of the worker instead of a process of its own.
 
@@ -252,7 +265,7 @@ class ScheduledDeliveries:
     """
 
     def __init__(self, queue: Queue, connection: Redis) -> None:
-        self._scheduler = RQScheduler([queue], connection=connection, serializer="json", interval=1)
+        self._scheduler = SchedulerOnOurConnections(queue, connection)
         self._born = False
 
     def step(self) -> None:
