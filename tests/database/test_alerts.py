@@ -106,7 +106,7 @@ def test_every_limit_is_measured(database: Database, settings: Settings, account
 
     with database.transaction() as session:
         late = house.submit(session, account_id, b"waits").job_id
-        session.execute(text("UPDATE deliveries SET not_before = now() - interval '59 seconds'"))
+        session.execute(text("UPDATE deliveries SET not_before = now() - interval '30 seconds'"))
     assert passed() == set()
     with database.transaction() as session:
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '62 seconds'"))
