@@ -5,10 +5,13 @@ VENV := .venv
 TEST_PROCESSES ?= 5
 BIN := $(VENV)/bin
 
+# A .venv that came here with a copy of the folder from another machine is no good.
+$(shell [ -x $(BIN)/python ] || rm -f $(VENV)/installed)
+
 # Without it each of the many processes of a run would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test drills chaos screenshots lint words settings lock clean
+.PHONY: help demo test newcomer drills chaos screenshots lint words settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -16,10 +19,14 @@ help: ## what can be made
 $(VENV)/installed: requirements.txt tests/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Waybill needs Python 3.11 or newer. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@mkdir -p $(VENV) 2>/dev/null && [ -w $(VENV) ] \
+	  || { echo "Nothing can be written to this folder. Copy the project to a folder of your own, and run it there."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "Python's venv module is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "Making $(VENV) and installing the packages. This takes a minute the first time."
-	@$(PYTHON) -m venv $(VENV) \
-	  || { echo "The venv module is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
+	@$(PYTHON) -m venv $(VENV) || { echo "Python could not make $(VENV): see above."; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt \
+	  || { echo "The packages could not be installed: see above. Check network and disk, then try again."; exit 1; }
 	@touch $@
 
 demo: $(VENV)/installed ## run the app on this machine, with everything it needs
@@ -60,5 +67,9 @@ lock: $(VENV)/installed ## write the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras -c requirements.txt pyproject.toml -o tests/requirements.txt
 
+newcomer: $(VENV)/installed ## the two commands on a machine where nothing ran before, as root and as another user
+	$(BIN)/python -m pytest tests/newcomer --no-services -v -p no:cacheprovider $(ARGS)
+
 clean: ## remove the virtual environment and the demo's data
+	rm -rf "$$(readlink .demo/postgresql/data)"
 	rm -rf $(VENV) .demo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import redis
-from pydantic import SecretStr
 from rq.scheduler import RQScheduler
 
 from tasks.queue import DeliveryQueue, connect

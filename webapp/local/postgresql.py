@@ -70,7 +70,10 @@ class Server:
         if self._user is None:
             return directory / "data"
         _make_roots_folder()
-        return ROOTS_FOLDER / f"data-{hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:16]}"
+        data = ROOTS_FOLDER / f"data-{hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:16]}"
+        with suppress(FileExistsError):
+            (directory / "data").symlink_to(data)  # for people, and for `make clean`
+        return data
 
     @property
     def data(self) -> Path:

@@ -1,0 +1,99 @@
+"""Users of this machine who have never run anything of ours, and their copies of the project."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.newcomer.person import Checkout, User
+
+NAME = "waybill-newcomer"
+EARLIER_SERVICE_USER = "pgserver"
+"""Made by a package that we use; what depends on this user works on machines only where somebody made it before."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.timeout(1500))
+
+
+def usable_python(command: list[str]) -> str | None:
+    """Return a Python that this command can start, new enough and able to make virtual environments."""
+    for python in ("/usr/local/bin/python3", "/usr/bin/python3", sys.executable):
+        check = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))"
+        if (
+            os.path.exists(python)
+            and subprocess.run([*command, python, "-c", check], capture_output=True).returncode == 0
+        ):
+            return python
+    return None
+
+
+@pytest.fixture(scope="session")
+def grounds() -> Iterator[Path]:
+    """A folder for homes, that everybody may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="waybill-newcomer-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def root() -> User:
+    """Root, on a machine without the service user."""
+    if os.geteuid() != 0:
+        pytest.skip("Only root can try what root would see.")
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["userdel", EARLIER_SERVICE_USER], capture_output=True)
+    python = usable_python([])
+    assert python, "no Python with venv"
+    return User.named("root", python)
+
+
+@pytest.fixture(scope="session")
+def ordinary(grounds: Path) -> Iterator[User]:
+    """An ordinary user, made for this and removed again. Where the tests run as one: that one."""
+    if os.geteuid() != 0:
+        python = usable_python([])
+        assert python, "no Python with venv"
+        yield User(os.environ.get("USER", ""), os.geteuid(), os.getegid(), python)
+        return
+    subprocess.run(["userdel", NAME], capture_output=True)
+    subprocess.run(["useradd", "--no-create-home", "--home-dir", str(grounds / "home"), NAME], check=True)
+    try:
+        python = usable_python(["setpriv", f"--reuid={NAME}", "--clear-groups"])
+        if python is None:
+            if os.environ.get("WAYBILL_REQUIRE_NEWCOMER"):
+                pytest.fail("An ordinary user has no Python with venv, and this run requires one.")
+            pytest.skip("An ordinary user has no Python with venv on this machine: apt-get install python3-venv")
+        yield User.named(NAME, python)
+    finally:
+        subprocess.run(["userdel", NAME], capture_output=True)
+
+
+def home_of(user: User, grounds: Path) -> Path:
+    """Make the home of a user, which only they may enter."""
+    home = grounds / user.name
+    home.mkdir(mode=0o700)
+    os.chown(home, user.uid, user.gid)
+    return home
+
+
+@pytest.fixture(scope="session")
+def roots(root: User, grounds: Path) -> Checkout:
+    """Root's copy, under a home that nobody else may enter."""
+    return Checkout.copied(home_of(root, grounds) / "waybill", root)
+
+
+@pytest.fixture(scope="session")
+def ordinarys(ordinary: User, grounds: Path) -> Checkout:
+    """An ordinary user's copy, at a path that is hard on programs."""
+    return Checkout.copied(home_of(ordinary, grounds) / "my projects" / "wäybill", ordinary)
