@@ -4,11 +4,21 @@ VENV := .venv
 # Most tests wait for other processes, so more of them run at once than there are cores. Each has its own services.
 TEST_PROCESSES ?= 5
 BIN := $(VENV)/bin
+CHECKED_TESTS := $(BIN)/python -m pytest -q -p tests.support.no_services tests/unit tests/house
+
+# The hooks in .pre-commit-config.yaml are these commands too; a test compares them.
+define LINT
+$(BIN)/ruff check .
+$(BIN)/ruff format --check .
+$(BIN)/lint-imports
+$(BIN)/mypy
+endef
+export LINT
 
 # Without it each of the many processes of a run would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test drills chaos screenshots lint words settings lock clean
+.PHONY: help demo check test drills chaos screenshots lint words settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -26,13 +36,13 @@ demo: $(VENV)/installed ## run the app on this machine, with everything it needs
 	@exec $(BIN)/python -m webapp.demo
 
 lint: $(VENV)/installed ## style, types, layers
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(LINT)
 
-test: lint ## everything: lint, then all tests against a real PostgreSQL and Redis
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
+check: $(VENV)/installed ## within a minute: lint, and every test in tests/unit and tests/house that needs no service
+	@printf '%s\n' "$$LINT" '$(CHECKED_TESTS)' | $(BIN)/python -m tests.support.side_by_side
+
+test: $(if $(ARGS),$(VENV)/installed,lint) ## everything: lint, then all tests on real services; or ARGS="tests/web -k links"
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 drills: $(VENV)/installed ## staged failures, on services of their own: docs/staging-drills.md
 	@directory=$$(mktemp -d /tmp/waybill-drills-XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
