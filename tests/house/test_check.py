@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import no_services
 from tests.support.house import ROOT
+from tests.support.makefile import SURROUNDINGS, commands_of, targets
 from tests.support.side_by_side import run
 
 MADE_UP = """
@@ -45,21 +46,11 @@ def test_that_starts_redis_by_itself(tmp_path):
     program.chmod(0o755)
     subprocess.run([program], check=True)
 """
-SURROUNDINGS = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-"""Without what an outer `make` hands down: its flags and its ARGS would be those of the inner one too."""
-
-
-def made(target: str, *variables: str) -> list[str]:
-    """The commands of a target, as `make` would run them."""
-    order = ["make", "-o", ".venv/installed", "--no-print-directory", "-n", target, *variables]
-    return subprocess.run(
-        order, cwd=ROOT, env=SURROUNDINGS, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
 
 
 def selection() -> list[str]:
     """The arguments that `make check` gives to pytest."""
-    (arguments,) = re.findall(r"-m pytest ([^']*)'", "\n".join(made("check")))
+    (arguments,) = re.findall(r"-m pytest ([^']*)'", "\n".join(commands_of("check")))
     return shlex.split(arguments)
 
 
@@ -120,15 +111,12 @@ def test_check_runs_every_command_of_lint_and_says_how_each_ended() -> None:
 
 
 def test_make_test_passes_its_arguments_on_and_without_them_is_lint_and_everything() -> None:
-    *lint, everything = made("test")
-    assert lint == made("lint")
+    *lint, everything = commands_of("test")
+    assert lint == commands_of("lint")
     assert everything.split()[-2:] == ["--dist", "worksteal"]
-    (some,) = made("test", "ARGS=tests/web -k 'links or forms'")
+    (some,) = commands_of("test", "ARGS=tests/web -k 'links or forms'")
     assert some.endswith("--dist worksteal tests/web -k 'links or forms'")
 
 
 def test_help_lists_what_a_contributor_needs() -> None:
-    said = subprocess.run(
-        ["make", "help"], cwd=ROOT, env=SURROUNDINGS, capture_output=True, text=True, check=True
-    ).stdout
-    assert {"demo", "check", "test", "lint", "drills", "chaos"} <= {line.split()[0] for line in said.splitlines()}
+    assert {"demo", "check", "test", "lint", "drills", "chaos"} <= targets()
