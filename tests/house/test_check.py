@@ -49,7 +49,7 @@ def test_that_starts_redis_by_itself(tmp_path):
 
 
 def selection() -> list[str]:
-    """The arguments that `make check` gives to pytest."""
+    """Return the arguments that `make check` gives to pytest."""
     (arguments,) = re.findall(r"-m pytest ([^']*)'", "\n".join(commands_of("check")))
     return shlex.split(arguments)
 
@@ -77,6 +77,7 @@ def test_the_selection_is_all_of_both_folders_without_the_services() -> None:
 
 
 def try_made_up(directory: Path, *options: str) -> str:
+    """Run the made-up tests and return what pytest says."""
     (directory / "test_made_up.py").write_text(MADE_UP)
     return pytest_with(*options, "-q", "-W", "ignore", "-o", "addopts=", str(directory / "test_made_up.py"))
 

@@ -1,7 +1,7 @@
-"""A pytest plugin for `make check`: leaves out every test that needs PostgreSQL, Redis or a browser.
+"""Leaves out every test that needs PostgreSQL, Redis or a browser: a pytest plugin for `make check`.
 
-Deselects what asks for the services' addresses, and what is marked as a test with killed processes or a browser. The
-addresses in the developer's shell are forgotten, and a test that starts a server by itself fails.
+It deselects the tests that ask for the `addresses` fixture, and those that are marked for killed processes, races or a
+browser. It removes the addresses of services from the environment, and fails a test that starts a server by itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Runs commands at the same time, and says of each how it ended and how long it took.
+"""Runs commands at the same time, and reports how each ended and how long it took.
 
 python -m tests.support.side_by_side < COMMANDS    one command a line; exit code 1 if one of them failed
 
-The output of a command is shown when the command failed. Of one that succeeded only the last line is.
+It shows all output of a command that failed, and the last line of one that succeeded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended."""
+    """Holds how a command ended."""
 
     command: str
     code: int
