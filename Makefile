@@ -4,6 +4,16 @@ VENV := .venv
 # Most tests wait for other processes, so more of them run at once than there are cores. Each has its own services.
 TEST_PROCESSES ?= 5
 BIN := $(VENV)/bin
+CHECKED_TESTS := $(BIN)/python -m pytest -q -p tests.support.no_services tests/unit tests/house
+
+# The hooks in .pre-commit-config.yaml are these commands too; a test compares them.
+define LINT
+$(BIN)/ruff check .
+$(BIN)/ruff format --check .
+$(BIN)/lint-imports
+$(BIN)/mypy
+endef
+export LINT
 
 # A .venv that came here with a copy of the folder from another machine is no good.
 $(shell [ -x $(BIN)/python ] || rm -f $(VENV)/installed)
@@ -11,7 +21,7 @@ $(shell [ -x $(BIN)/python ] || rm -f $(VENV)/installed)
 # Without it each of the many processes of a run would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test newcomer drills chaos screenshots lint words settings lock clean
+.PHONY: help demo check test newcomer drills chaos screenshots lint words settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -33,13 +43,13 @@ demo: $(VENV)/installed ## run the app on this machine, with everything it needs
 	@exec $(BIN)/python -m webapp.local.demo
 
 lint: $(VENV)/installed ## style, types, layers
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(LINT)
 
-test: lint ## everything: lint, then all tests against a real PostgreSQL and Redis
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
+check: $(VENV)/installed ## within a minute: lint, and every test in tests/unit and tests/house that needs no service
+	@printf '%s\n' "$$LINT" '$(CHECKED_TESTS)' | $(BIN)/python -m tests.support.side_by_side
+
+test: $(if $(ARGS),$(VENV)/installed,lint) ## everything: lint, then all tests on real services; or ARGS="tests/web -k links"
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 drills: $(VENV)/installed ## staged failures, on services of their own: docs/staging-drills.md
 	@directory=$$(mktemp -d /tmp/waybill-drills-XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
@@ -68,7 +78,7 @@ lock: $(VENV)/installed ## write the lock files anew from pyproject.toml
 	  --all-extras -c requirements.txt pyproject.toml -o tests/requirements.txt
 
 newcomer: $(VENV)/installed ## the two commands on a machine where nothing ran before, as root and as another user
-	$(BIN)/python -m pytest tests/newcomer --no-services -v -p no:cacheprovider $(ARGS)
+	$(BIN)/python -m pytest tests/newcomer -v -p no:cacheprovider $(ARGS)
 
 clean: ## remove the virtual environment and the demo's data
 	rm -rf "$$(readlink .demo/postgresql/data)"

@@ -43,10 +43,6 @@ class Compiled(BytecodeCache):
 COMPILED = Compiled()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(run_services.OPTION, action="store_true", help="start neither PostgreSQL nor Redis")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """The first process of a run starts the services; the others are told where they are."""
     if not hasattr(config, "workerinput"):
@@ -56,11 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def addresses(request: pytest.FixtureRequest) -> dict[str, str]:
     """DATABASE_URL and REDIS_URL of this process: a fresh, migrated database, and a Redis that is ours alone."""
-    config = request.config
-    if config.getoption(run_services.OPTION):
-        pytest.fail(f"This test needs services, and {run_services.OPTION} was given.")
-    found: dict[str, str] | None = getattr(config, "workerinput", {}).get(run_services.KEY)
-    return found or config.pluginmanager.getplugin("run_services").addresses("only")
+    found: dict[str, str] | None = getattr(request.config, "workerinput", {}).get(run_services.KEY)
+    return found or request.config.pluginmanager.getplugin("run_services").addresses("only")
 
 
 @pytest.fixture

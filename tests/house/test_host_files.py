@@ -166,7 +166,9 @@ def test_the_image_holds_what_runs_and_nothing_private() -> None:
     top = {name.split("/")[0] for name in tracked}
     assert let_in <= top
     assert top - let_in <= {
-        *(".ci", ".do", ".dockerignore", ".gitignore", "Dockerfile", "Makefile", "Procfile", "README.md"),
+        *(".ci", ".do", ".dockerignore", ".editorconfig", ".gitignore", ".pre-commit-config.yaml"),
+        *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
+        *("Dockerfile", "Makefile", "Procfile"),
         *("app.json", "benchmarks", "compose.yaml", "docs", "fly.toml", "pyproject.toml", "render.yaml", "tests"),
     }
     assert "*" in read(".dockerignore").splitlines()

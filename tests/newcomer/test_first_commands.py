@@ -20,7 +20,6 @@ import psutil
 import pytest
 
 from tests.newcomer.person import TEXT, Browser, Checkout, Running, User
-from tests.support.house import wait_until
 from webapp.local.ports import free_port
 
 LONG = "/".join(["a folder with a rather long name"] * 6)

@@ -23,7 +23,6 @@ from webapp.local.redis import redis
 from webapp.local.services import temporary_directory
 
 KEY = "addresses"
-OPTION = "--no-services"
 
 
 class RunServices:
@@ -83,8 +82,7 @@ class Plugin:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Called by pytest-xdist in the first process, for each of the others."""
-        if not node.config.getoption(OPTION):
-            node.workerinput[KEY] = self.addresses(node.gateway.id)
+        node.workerinput[KEY] = self.addresses(node.gateway.id)
 
     def pytest_unconfigure(self) -> None:
         self._services.close()
