@@ -16,7 +16,7 @@ from tasks.database import Database
 from tasks.ledger.models import Base
 from tasks.queue import DeliveryQueue, connect
 from tasks.settings import Settings
-from tests.support import house, run_services
+from tests.support import chromium, house, run_services
 from tests.support import site as site_module
 from tests.support.contract import CheckedClient
 from webapp.local.redis import Server
@@ -47,6 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """The first process of a run starts the services; the others are told where they are."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(run_services.Plugin(), "run_services")
+
+
+def pytest_report_header() -> str:
+    """Say which browser is driven: it decides how long the run takes."""
+    return chromium.description()
 
 
 @pytest.fixture(scope="session")
