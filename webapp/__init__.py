@@ -25,6 +25,7 @@ from webapp import (
     embed,
     errors,
     health,
+    https_required,
     jobs,
     languages,
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
@@ -59,6 +60,8 @@ from webapp.cli import accounts_cli
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
 from webapp.hx import is_htmx
 
+WITHOUT_COOKIES = (api.api, embed.embed)
+"""Where no cookie counts: programs send a token, and the form of an upload link brings a proof of its own."""
 FORM_OVERHEAD_BYTES = 1024 * 1024
 """What a form may hold besides the file: its other fields, and the wrapping of each."""
 
@@ -77,6 +80,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
+    https_required.init_app(app, without_cookies={blueprint.name for blueprint in WITHOUT_COOKIES})
     _extend(app)
     errors.init_app(app)
     security.init_app(app)
@@ -102,8 +106,8 @@ def create_app(settings: Settings | None = None) -> Flask:
         app.register_blueprint(blueprint)
     if settings.rq_dashboard_enabled:
         queue_dashboard.init_app(app, joined)
-    csrf.exempt(api.api)
-    csrf.exempt(embed.embed)  # no cookie counts there; its form brings a proof of its own
+    for blueprint in WITHOUT_COOKIES:
+        csrf.exempt(blueprint)
     app.cli.add_command(accounts_cli)
     app.before_request(_keep_session_fresh)
     if settings.proxy_hops:
