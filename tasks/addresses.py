@@ -115,10 +115,11 @@ def base_url_faults(address: str) -> list[str]:
     """Return what is wrong with APP_BASE_URL, for every process: it must be the start of addresses."""
     try:
         parts = urlsplit(address)
-        whole = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+        more = parts.query or parts.fragment or "@" in parts.netloc or "//" in parts.path
+        whole = parts.scheme in ("http", "https") and parts.hostname and not more
     except ValueError:
         whole = False
-    if whole and "@" not in parts.netloc:
+    if whole:
         return []
     return [f"{base_url_name()} must be an address like https://waybill.example.org, without a query or a password."]
 

@@ -24,8 +24,8 @@ from webapp import (
     documents,
     embed,
     errors,
+    front_faults,
     health,
-    https_required,
     jobs,
     languages,
     limit_commands,  # noqa: F401 (adds its command to those for accounts)
@@ -80,7 +80,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
-    https_required.init_app(app, without_cookies={blueprint.name for blueprint in WITHOUT_COOKIES})
+    front_faults.init_app(app, without_cookies={blueprint.name for blueprint in WITHOUT_COOKIES})
     _extend(app)
     errors.init_app(app)
     security.init_app(app)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from flask import Flask, Response, redirect, request, session, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
+from tasks.addresses import is_loopback
 from webapp.hx import is_htmx
 
 
@@ -39,7 +40,8 @@ def init_app(app: Flask) -> None:
 def _add_headers(response: Response) -> Response:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    if request.is_secure:
+    # At localhost it would hold for every other program of this machine, on whatever port.
+    if request.is_secure and not is_loopback(request.host):
         response.headers.setdefault("Strict-Transport-Security", f"max-age={ONE_YEAR}")
     if request.endpoint != "static" or response.status_code not in (200, 206, 304):
         response.headers.setdefault("Cache-Control", "private, no-store")

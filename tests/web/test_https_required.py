@@ -17,7 +17,7 @@ from tasks.addresses import is_loopback
 from tasks.preflight import site_address
 from tasks.settings import Settings, SettingsWrong, check_web, load
 from tests.web.conftest import Browser, Program, proof_in
-from webapp import WITHOUT_COOKIES, https_required
+from webapp import WITHOUT_COOKIES, front_faults
 from webapp.extensions import csrf
 
 HTTPS, TOO_OLD = "This site needs https", "open for too long"
@@ -50,14 +50,14 @@ def test_every_form_over_plain_http_says_that_https_is_required(real_app: Callab
         page = sent(Browser(real_app(proxy_hops=1)), path, "http://waybill.example")
     assert page.startswith("400 ") and HTTPS in page and "https:// at the start" in page and TOO_OLD not in page
     [line] = [line for line in logged if line["event"] == "request.not_https"]
-    assert line["look_at"] == https_required.NO_TLS and line["log_level"] == "warning"
+    assert line["look_at"] == front_faults.NO_TLS and line["log_level"] == "warning"
 
 
 def test_without_the_check_the_form_is_called_too_old(
     real_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Control: what people read before."""
-    monkeypatch.setattr(https_required, "_cookie_could_not_come", lambda: False)
+    monkeypatch.setattr(front_faults, "_cookie_could_not_come", lambda: False)
     page = sent(Browser(real_app()), "/login", "http://waybill.example")
     assert page.startswith("400 ") and TOO_OLD in page and HTTPS not in page
 
@@ -82,12 +82,12 @@ def test_over_https_nothing_of_it_is_said(real_app: Callable[..., Flask]) -> Non
 @pytest.mark.parametrize(
     ("hops", "forwarded", "told"),
     [
-        (0, "https", https_required.HOPS_TOO_FEW),
-        (2, "https", https_required.HOPS_DIFFER),
-        (1, "https, http", https_required.HOPS_DIFFER),
-        (1, "http", https_required.NO_TLS),
-        (1, "x" * 5000, https_required.NO_TLS),
-        (1, None, https_required.NO_TLS),
+        (0, "https", front_faults.HOPS_TOO_FEW),
+        (2, "https", front_faults.HOPS_DIFFER),
+        (1, "https, http", front_faults.HOPS_DIFFER),
+        (1, "http", front_faults.NO_TLS),
+        (1, "x" * 5000, front_faults.NO_TLS),
+        (1, None, front_faults.NO_TLS),
     ],
 )
 def test_the_log_names_the_setting_that_does_not_fit(
@@ -116,6 +116,18 @@ def test_a_fragment_that_htmx_asks_for_reloads_the_page(real_app: Callable[..., 
     client = real_app().test_client()
     answer = client.post("/login", base_url="http://waybill.example", headers={"HX-Request": "true"})
     assert (answer.status_code, answer.headers["HX-Refresh"]) == (400, "true")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "waybill.example"])
+def test_a_proxy_that_names_another_host_is_named(real_app: Callable[..., Flask], host: str) -> None:
+    """The proof of origin compares the page's address with it, so every form was too old. Control: the right name."""
+    headers = {"Sec-Fetch-Site": "same-origin", "Referer": "https://waybill.example/login"}
+    with capture_logs() as logged:
+        answer = real_app().test_client().post("/login", base_url=f"https://{host}", headers=headers)
+    wrong = host != "waybill.example"
+    assert answer.status_code == 400 and ("not set up correctly" in answer.text) is wrong
+    assert (TOO_OLD in answer.text) is not wrong
+    assert [line["event"] for line in logged if "look_at" in line] == ["request.host_is_lost"] * wrong
 
 
 HOSTS = [
@@ -174,6 +186,7 @@ def test_preflight_names_the_setting(settings: Settings, address: str | None, ho
         "https://x.example/?a=b",
         "https://u:p@x.example",
         "http://[",
+        "https://https://x.example",
     ],
 )
 def test_an_address_that_is_none_is_named_by_every_process(

@@ -1,7 +1,8 @@
-"""Explain that https is required, where a form arrives without the session cookie because the site was opened without.
+"""Explain a form that no browser could send rightly, since what stands in front of the web process is set up wrongly.
 
-The cookie is `__Host-` and Secure, so a browser neither keeps nor sends it over plain http. Without it every form fails
-its proof of origin, and "the form is too old" would send people in circles.
+The session cookie is `__Host-` and Secure, so a browser neither keeps nor sends it over plain http. And over https the
+proof of origin compares the page with the host that the proxy names. Either way every form fails, and "the form is too
+old" would send people in circles. So they are told, and the log names what to set.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ log = structlog.get_logger()
 WITH_PROOF = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_TLS = "Put TLS in front, and have the proxy send X-Forwarded-Proto: https. See docs/own-server.md."
 HOPS_TOO_FEW = "A proxy says https, and PROXY_HOPS is 0. Set PROXY_HOPS to the number of proxies in front."
+HOST_IS_LOST = "The proxy does not pass the site's name on. Have it send Host or X-Forwarded-Host as the browser does."
 HOPS_DIFFER = "X-Forwarded-Proto says https, and not from as many proxies as PROXY_HOPS says. Make the two agree."
 
 
@@ -30,14 +32,27 @@ def init_app(app: Flask, *, without_cookies: Collection[str]) -> None:
     """Stand before the check of the proof of origin, for every blueprint but those that use no cookie."""
 
     @app.before_request
-    def say_that_https_is_required() -> ResponseReturnValue | None:
-        has_proof = request.method in WITH_PROOF and request.endpoint and request.blueprint not in without_cookies
-        if not has_proof or not _cookie_could_not_come():
+    def say_what_stands_in_front() -> ResponseReturnValue | None:
+        if request.method not in WITH_PROOF or not request.endpoint or request.blueprint in without_cookies:
             return None
-        log.warning("request.not_https", look_at=what_is_wrong(parts().settings.proxy_hops))
-        if is_htmx():
-            return "", 400, {"HX-Refresh": "true"}
-        return error_page(400, _("This site needs https"), _what_to_do())
+        if _cookie_could_not_come():
+            log.warning("request.not_https", look_at=what_is_wrong(parts().settings.proxy_hops))
+            return _page(_("This site needs https"), _what_to_do())
+        if _host_is_lost():
+            log.warning("request.host_is_lost", look_at=HOST_IS_LOST)
+            return _page(_("This site is not set up correctly"), _("Tell its operator: the log says what to set."))
+        return None
+
+
+def _page(title: str, text: str) -> ResponseReturnValue:
+    return ("", 400, {"HX-Refresh": "true"}) if is_htmx() else error_page(400, title, text)
+
+
+def _host_is_lost() -> bool:
+    """Return True if the browser says that its page is of the same origin, and the proxy names another host."""
+    if not request.is_secure or request.headers.get("Sec-Fetch-Site") != "same-origin":
+        return False
+    return not (request.referrer or "").startswith(f"{request.scheme}://{request.host}/") and bool(request.referrer)
 
 
 def _cookie_could_not_come() -> bool:
