@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
+from tasks import address_parameters
+
 if TYPE_CHECKING:
     from tasks.settings import Settings
 
@@ -90,6 +92,9 @@ def faults(settings: Settings) -> list[str]:
         for name, value, schemes in given
         if value is not None and scheme_of(value.get_secret_value()) not in schemes
     ]
+    for name, value, schemes in given:
+        if schemes is POSTGRES_SCHEMES and value is not None and scheme_of(value.get_secret_value()) in schemes:
+            found += address_parameters.faults(name, value.get_secret_value())
     if settings.app_base_url is not None:
         found += base_url_faults(settings.app_base_url)
     if settings.redis_ca_file is not None and not _holds_certificates(settings.redis_ca_file):
