@@ -21,7 +21,8 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 LOCK_TIMEOUT_SECONDS = 3.0
-GIVE_UP_SECONDS = 300.0
+GIVE_UP_SECONDS = 240.0
+"""Fly ends a release after 5 minutes, and this one is to say before that who was in the way."""
 LONGEST_PAUSE_SECONDS = 15.0
 LOOK_EVERY_SECONDS = 0.5
 LONGEST_NAME = 60

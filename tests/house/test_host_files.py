@@ -38,6 +38,7 @@ def read(name: str) -> str:
 
 PROCFILE = dict(line.split(": ", 1) for line in read("Procfile").splitlines())
 APP_JSON = json.loads(read("app.json"))
+DOKKU = json.loads(read(".dokku/app.json"))
 RENDER = yaml.safe_load(read("render.yaml"))
 FLY = tomllib.loads(read("fly.toml"))
 COMPOSE = yaml.safe_load(read("compose.yaml"))
@@ -85,7 +86,7 @@ GRACES = {
     "app.json": [HEROKU_GRACE_SECONDS],
     "render.yaml web": [RENDER_SERVICES["web"]["maxShutdownDelaySeconds"]],
     "render.yaml worker": [RENDER_SERVICES["worker"]["maxShutdownDelaySeconds"]],
-    "fly.toml": [seconds(FLY["kill_timeout"])],
+    "fly.toml": [FLY["kill_timeout"]],
     "compose.yaml": [seconds(service["stop_grace_period"]) for service in OURS.values()],
     ".do/app.yaml": [DO_PARTS[name]["termination"]["grace_period_seconds"] for name in ("web", "worker")],
 }
@@ -126,7 +127,7 @@ def test_every_host_asks_the_web_process_alone_whether_it_lives(app: Flask) -> N
         RENDER_SERVICES["web"]["healthCheckPath"],
         DO_PARTS["web"]["health_check"]["http_path"],
         *(check["path"] for check in FLY["http_service"]["checks"]),
-        *(check["path"] for check in APP_JSON["healthchecks"]["web"]),
+        *(check["path"] for check in DOKKU["healthchecks"]["web"]),
         *re.findall(r"8000(/\w+)", " ".join(OURS["web"]["healthcheck"]["test"])),
     ]
     assert asked == [HEALTH] * 5
@@ -190,7 +191,18 @@ def test_the_image_holds_what_runs_and_nothing_private() -> None:
     top = {name.split("/")[0] for name in tracked}
     assert let_in <= top
     assert top - let_in <= {
-        *(".ci", ".do", ".dockerignore", ".gitignore", "Caddyfile", "Dockerfile", "Makefile", "Procfile", "README.md"),
+        *(
+            ".ci",
+            ".do",
+            ".dokku",
+            ".dockerignore",
+            ".gitignore",
+            "Caddyfile",
+            "Dockerfile",
+            "Makefile",
+            "Procfile",
+            "README.md",
+        ),
         *("app.json", "benchmarks", "compose.yaml", "docs", "fly.toml", "pyproject.toml", "render.yaml", "tests"),
     }
     assert "*" in read(".dockerignore").splitlines()
