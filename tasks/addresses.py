@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
+A_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?")
+"""What may stand behind the host of APP_BASE_URL: plain segments, none of which is `..`."""
 
 
 def _as_it_is(value: str) -> str:
@@ -120,7 +123,7 @@ def base_url_faults(address: str) -> list[str]:
     """Return what is wrong with APP_BASE_URL, for every process: it must be the start of addresses."""
     try:
         parts = urlsplit(address)
-        more = parts.query or parts.fragment or "@" in parts.netloc or "//" in parts.path
+        more = parts.query or parts.fragment or "@" in parts.netloc or not A_PATH.fullmatch(parts.path)
         whole = parts.scheme in ("http", "https") and parts.hostname and not more
     except ValueError:
         whole = False

@@ -44,6 +44,7 @@ from webapp import (
     ops_replays,
     own_account,  # noqa: F401 (adds its pages to those of accounts)
     parts,
+    prefix,
     provenance,
     queue_dashboard,
     registration,  # noqa: F401 (as above)
@@ -114,6 +115,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=settings.proxy_hops
         )
+    prefix.init_app(app, settings.app_base_url)
     return app
 
 
