@@ -15,6 +15,7 @@ keepalive = 75
 max_requests = 10_000
 max_requests_jitter = 1_000
 control_socket_disable = True
+forwarder_headers = ""  # by itself it takes SCRIPT_NAME and PATH_INFO from a header; webapp/prefix.py knows the path
 # Requests are logged by the app (webapp/request_log.py), since an access log would print addresses with their queries.
 accesslog = None
 # gunicorn's own lines look like ours, go to the same place, and quote no request.

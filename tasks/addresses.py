@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,11 +14,15 @@ from urllib.parse import urlsplit
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
+from tasks import address_parameters
+
 if TYPE_CHECKING:
     from tasks.settings import Settings
 
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
+A_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?")
+"""What may stand behind the host of APP_BASE_URL: plain segments, none of which is `..`."""
 
 
 def _as_it_is(value: str) -> str:
@@ -89,9 +95,61 @@ def faults(settings: Settings) -> list[str]:
         for name, value, schemes in given
         if value is not None and scheme_of(value.get_secret_value()) not in schemes
     ]
+    for name, value, schemes in given:
+        if schemes is POSTGRES_SCHEMES and value is not None and scheme_of(value.get_secret_value()) in schemes:
+            found += address_parameters.faults(name, value.get_secret_value())
+    if settings.app_base_url is not None:
+        found += base_url_faults(settings.app_base_url)
     if settings.redis_ca_file is not None and not _holds_certificates(settings.redis_ca_file):
         found.append("REDIS_CA_FILE: there is no such file, or it holds no certificate in PEM form.")
     return found
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if this host, with or without a port, is the machine itself. Browsers trust it without https."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def base_url_faults(address: str) -> list[str]:
+    """Return what is wrong with APP_BASE_URL, for every process: it must be the start of addresses."""
+    try:
+        parts = urlsplit(address)
+        more = parts.query or parts.fragment or "@" in parts.netloc or not A_PATH.fullmatch(parts.path)
+        whole = parts.scheme in ("http", "https") and parts.hostname and not more
+    except ValueError:
+        whole = False
+    if whole:
+        return []
+    return [f"{base_url_name()} must be an address like https://waybill.example.org, without a query or a password."]
+
+
+def plain_http_fault(address: str) -> str | None:
+    """Return why nobody could sign in at this APP_BASE_URL; None if they can. Plain http works on loopback only."""
+    parts = urlsplit(address)
+    if parts.scheme != "http" or is_loopback(parts.netloc):
+        return None
+    return (
+        f"{base_url_name()} starts with http://, and browsers keep the session cookie over https only: nobody could "
+        "sign in. Put TLS in front (docs/own-server.md), and write https://."
+    )
+
+
+def base_url_name() -> str:
+    """Return the name under which APP_BASE_URL was given: ours, or the one of the host."""
+    if os.environ.get("APP_BASE_URL", "").strip():
+        return "APP_BASE_URL"
+    given = (name for name, _ in HOST_NAMES["app_base_url"] if os.environ.get(name, "").strip())
+    name = next(given, None)
+    return "APP_BASE_URL" if name is None else f"APP_BASE_URL, which is not set, is taken from {name}, and"
 
 
 def scheme_of(address: str) -> str:

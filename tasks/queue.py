@@ -24,13 +24,17 @@ from rq.scheduler import RQScheduler
 from rq.worker_registration import get_keys
 
 from tasks.addresses import redis_tls
-from tasks.settings import Settings
+from tasks.settings import Settings, SettingsWrong
 
 MESSAGE_VERSION = 1
 DELIVER = "tasks.worker.deliver"
 RESULT_TTL_SECONDS = 3600
 FAILURE_TTL_SECONDS = 7 * 24 * 3600
 WORKER_CONNECTIONS = 5
+UNREADABLE = (
+    "REDIS_URL cannot be read: its port or database is no number, or the client does not know a parameter after the ?. "
+    "Remove what stands after the ?."
+)
 
 QueueUnreachable = RedisError
 """What every method here raises when Redis does not answer."""
@@ -48,20 +52,25 @@ def connect(settings: Settings, *, connections: int, answer_within_seconds: floa
     """A client whose pool holds at most `connections`; callers wait for a free one instead of opening more.
 
     `answer_within_seconds` bounds connecting and each answer, for callers that would rather go on without Redis.
+    Raises SettingsWrong if REDIS_URL cannot be read, or has a parameter that the client does not know.
     """
     more = redis_tls(settings)
     if answer_within_seconds is not None:
         more["socket_timeout"] = answer_within_seconds
-    pool = BlockingConnectionPool.from_url(
-        settings.redis_url.get_secret_value(),
-        max_connections=connections,
-        timeout=10 if answer_within_seconds is None else answer_within_seconds,
-        socket_connect_timeout=2 if answer_within_seconds is None else answer_within_seconds,
-        socket_keepalive=True,
-        health_check_interval=30,
-        retry=Retry(NoBackoff(), 1),  # once: a connection that the host closed while idle is not a fault
-        **more,
-    )
+    try:
+        pool = BlockingConnectionPool.from_url(
+            settings.redis_url.get_secret_value(),
+            max_connections=connections,
+            timeout=10 if answer_within_seconds is None else answer_within_seconds,
+            socket_connect_timeout=2 if answer_within_seconds is None else answer_within_seconds,
+            socket_keepalive=True,
+            health_check_interval=30,
+            retry=Retry(NoBackoff(), 1),  # once: a connection that the host closed while idle is not a fault
+            **more,
+        )
+        pool.connection_class(**pool.connection_kwargs)  # refuses what it does not know, and does not connect yet
+    except (TypeError, ValueError):
+        raise SettingsWrong([UNREADABLE]) from None
     return Redis(connection_pool=pool)
 
 

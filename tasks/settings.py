@@ -50,7 +50,9 @@ class Settings(BaseSettings):
     secret_key_fallbacks: SecretStr | None = Field(
         None, description="Earlier SECRET_KEYs, comma separated. What they signed still counts; they sign nothing new."
     )
-    app_base_url: str | None = Field(None, description="The address people open, for links made outside a request.")
+    app_base_url: str | None = Field(
+        None, description="The https address people open, for links made outside a request."
+    )
     waybill_demo: bool = Field(False, description="Set by `make demo` only: plain http, a known secret.")
 
     ai_provider: Literal["openai", "local"] = Field("openai", description="`local` makes an extract without any AI.")
@@ -257,9 +259,12 @@ def load() -> Settings:
 
 
 def check_web(settings: Settings) -> None:
-    """What only the web process needs: a secret of its own. Raises SettingsWrong."""
+    """Check what only the web process needs: a secret of its own, and https. Raises SettingsWrong."""
     if settings.waybill_demo:
         return
+    plain = None if settings.app_base_url is None else addresses.plain_http_fault(settings.app_base_url)
+    if plain is not None:
+        raise SettingsWrong([plain])
     secret = "" if settings.secret_key is None else settings.secret_key.get_secret_value().strip()
     if not secret:
         raise SettingsWrong(["SECRET_KEY is missing. Set it to a long random text, the same for every web process."])

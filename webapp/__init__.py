@@ -24,6 +24,7 @@ from webapp import (
     documents,
     embed,
     errors,
+    front_faults,
     health,
     jobs,
     languages,
@@ -43,6 +44,7 @@ from webapp import (
     ops_replays,
     own_account,  # noqa: F401 (adds its pages to those of accounts)
     parts,
+    prefix,
     provenance,
     queue_dashboard,
     registration,  # noqa: F401 (as above)
@@ -59,6 +61,8 @@ from webapp.cli import accounts_cli
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
 from webapp.hx import is_htmx
 
+WITHOUT_COOKIES = (api.api, embed.embed)
+"""Where no cookie counts: programs send a token, and the form of an upload link brings a proof of its own."""
 FORM_OVERHEAD_BYTES = 1024 * 1024
 """What a form may hold besides the file: its other fields, and the wrapping of each."""
 
@@ -77,6 +81,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     joined = parts.join(app, settings)
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
+    front_faults.init_app(app, without_cookies={blueprint.name for blueprint in WITHOUT_COOKIES})
     _extend(app)
     errors.init_app(app)
     security.init_app(app)
@@ -102,14 +107,15 @@ def create_app(settings: Settings | None = None) -> Flask:
         app.register_blueprint(blueprint)
     if settings.rq_dashboard_enabled:
         queue_dashboard.init_app(app, joined)
-    csrf.exempt(api.api)
-    csrf.exempt(embed.embed)  # no cookie counts there; its form brings a proof of its own
+    for blueprint in WITHOUT_COOKIES:
+        csrf.exempt(blueprint)
     app.cli.add_command(accounts_cli)
     app.before_request(_keep_session_fresh)
     if settings.proxy_hops:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=settings.proxy_hops
         )
+    prefix.init_app(app, settings.app_base_url)
     return app
 
 

@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 
 from tasks.languages import ENGLISH, speaking
 from webapp import openapi
-from webapp.parts import parts, site_address
+from webapp.parts import parts, site_origin
 from webapp.programs import answer
 
 api_docs = Blueprint("api_docs", __name__)
@@ -31,7 +31,7 @@ def page() -> ResponseReturnValue:
     return render_template(
         "api_docs.html",
         api=described,
-        site=site_address(),
+        site=site_origin(),
         operations=_by_tag(described),
         fields=fields_of,
         of=_resolver,

@@ -13,7 +13,7 @@ from flask_login import login_required
 from webapp import cursors, forms, upload_links
 from webapp import my_link_words as words
 from webapp.door import NotAccepted
-from webapp.parts import parts, site_address
+from webapp.parts import parts, site_origin
 from webapp.sessions import viewer
 from webapp.submitting import offered, options_in_form, workflow_of
 from webapp.titles import cut, one_line
@@ -87,7 +87,7 @@ def page(*, errors: Mapping[str, str] | None = None, made: Link | None = None) -
         lives=words.LIVES,
         life=typed.get("life", LIFE),
         uses=typed.get("max_uses", USES),
-        site=site_address(),
+        site=site_origin(),
         done=get_flashed_messages(),
     )
 

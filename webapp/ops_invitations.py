@@ -8,7 +8,7 @@ from flask import Blueprint, abort, flash, get_flashed_messages, redirect, rende
 from flask.typing import ResponseReturnValue
 
 from webapp import account_words, forms, invitations
-from webapp.parts import parts, site_address
+from webapp.parts import parts, site_origin
 from webapp.sessions import viewer
 from webapp.transactions import transaction
 
@@ -38,7 +38,7 @@ def invite() -> ResponseReturnValue:
         return page(errors=errors), 422
     with transaction() as database:
         token = invitations.invite(database, email=email, made_by=viewer().email, days=days)
-    return page(link=site_address() + url_for("accounts.invited", token=token), invited=email), 201
+    return page(link=site_origin() + url_for("accounts.invited", token=token), invited=email), 201
 
 
 @ops_invitations.post("/invitations/<uuid:invitation_id>/withdraw")

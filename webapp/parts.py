@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import urlsplit
 
 from flask import Flask, current_app, request
 
@@ -55,9 +56,10 @@ def export_places(settings: Settings) -> threading.BoundedSemaphore:
     return threading.BoundedSemaphore(max(1, settings.web_threads // 4))
 
 
-def site_address() -> str:
-    """Where people find this site, without a slash at the end: as it was set, else as this request found it."""
-    return (parts().settings.app_base_url or request.url_root).rstrip("/")
+def site_origin() -> str:
+    """Return scheme and host of this site, to stand before a path of `url_for`. As it was set, or as asked."""
+    found = urlsplit(parts().settings.app_base_url or request.url_root)
+    return f"{found.scheme}://{found.netloc}"
 
 
 def parts() -> Parts:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, redirect, request, session, url_for
+from flask import Flask, Response, has_request_context, redirect, request, session, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
+from tasks.addresses import is_loopback
 from webapp.hx import is_htmx
 
 
@@ -39,7 +40,8 @@ def init_app(app: Flask) -> None:
 def _add_headers(response: Response) -> Response:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    if request.is_secure:
+    # At localhost it would hold for every other program of this machine, on whatever port.
+    if request.is_secure and not is_loopback(request.host):
         response.headers.setdefault("Strict-Transport-Security", f"max-age={ONE_YEAR}")
     if request.endpoint != "static" or response.status_code not in (200, 206, 304):
         response.headers.setdefault("Cache-Control", "private, no-store")
@@ -53,12 +55,14 @@ def is_api() -> bool:
 
 
 def safe_next(address: str | None) -> str | None:
-    """The address, if it is a path of this site; else None. A browser reads `//host` and `/\\host` as other hosts."""
+    """Return the address if it is a path of this site; else None. A browser reads `//host` and `/\\host` as hosts."""
     if not address or len(address) > 2000 or not address.startswith("/"):
         return None
     if address[1:2] in ("/", "\\") or any(ord(character) < 33 or character == "\\" for character in address):
         return None
     parts = urlsplit(address)
+    if has_request_context() and not parts.path.startswith(f"{request.script_root}/"):
+        return None  # another program of the same host
     return None if parts.scheme or parts.netloc else address
 
 
@@ -67,7 +71,8 @@ def unauthorized() -> AnyResponse:
     session.pop("_flashes", None)
     if is_htmx():
         return Response(status=401, headers={"HX-Redirect": sign_in_address(_page_asking())})
-    return redirect(sign_in_address(request.path if request.method == "GET" else "/"))
+    asked = request.path if request.method == "GET" else "/"
+    return redirect(sign_in_address(f"{request.script_root}{asked}"))
 
 
 def _page_asking() -> str:
@@ -81,6 +86,6 @@ def _page_asking() -> str:
 def sign_in_address(back_to: str) -> str:
     """Where to sign in, and then go on at `back_to`, if that is a page of ours."""
     following = safe_next(back_to)
-    if following is None or following == "/":
+    if following is None or following == url_for("jobs.home"):
         return url_for("accounts.sign_in")
     return url_for("accounts.sign_in", next=following)

@@ -22,7 +22,7 @@ from webapp.extensions import limiter
 from webapp.forms import Credentials
 from webapp.models import NO_PASSWORD, Account
 from webapp.oidc import NotSignedIn, Person, SignInService
-from webapp.parts import parts, site_address
+from webapp.parts import parts, site_origin
 from webapp.registration import entrance
 from webapp.security import safe_next
 from webapp.sessions import asked_next, begin_session, viewer
@@ -46,7 +46,7 @@ def sign_in_with_service() -> ResponseReturnValue:
         "link": linking,
     }
     try:
-        return service.begin(site_address() + url_for("accounts.back_from_service"), again="again" in request.args)
+        return service.begin(site_origin() + url_for("accounts.back_from_service"), again="again" in request.args)
     except NotSignedIn as refused:
         return _refused(refused.code)
 

@@ -21,7 +21,7 @@ from tasks.ledger.intervals import seconds
 from webapp import signing
 from webapp.cursors import Cursor
 from webapp.models import UploadLink, UploadLinkUse
-from webapp.parts import site_address
+from webapp.parts import site_origin
 
 MOST_LINKS = 1000
 """Open links of one account."""
@@ -82,7 +82,7 @@ class Link:
     @property
     def address(self) -> str:
         """Where the form is. Whoever has this may use it."""
-        return site_address() + url_for("embed.form", token=self.token)
+        return site_origin() + url_for("embed.form", token=self.token)
 
     @property
     def html(self) -> str:

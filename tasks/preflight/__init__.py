@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.preflight import database, host, limits, provider, queue
+from tasks.preflight import database, host, limits, provider, queue, site_address
 from tasks.preflight.finding import Finding, Level
 from tasks.settings import Settings
 
@@ -17,6 +17,7 @@ def report(settings: Settings, *, call_provider: bool = False, cgroups: Path = C
     """The lines to print, and whether no job can be lost or wait for ever."""
     findings = [
         *limits.findings(settings),
+        site_address.finding(settings),
         *database.findings(settings),
         *queue.findings(settings),
         provider.finding(settings, call=call_provider),

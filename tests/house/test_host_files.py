@@ -38,6 +38,7 @@ def read(name: str) -> str:
 
 PROCFILE = dict(line.split(": ", 1) for line in read("Procfile").splitlines())
 APP_JSON = json.loads(read("app.json"))
+DOKKU = json.loads(read(".dokku/app.json"))
 RENDER = yaml.safe_load(read("render.yaml"))
 FLY = tomllib.loads(read("fly.toml"))
 COMPOSE = yaml.safe_load(read("compose.yaml"))
@@ -85,7 +86,7 @@ GRACES = {
     "app.json": [HEROKU_GRACE_SECONDS],
     "render.yaml web": [RENDER_SERVICES["web"]["maxShutdownDelaySeconds"]],
     "render.yaml worker": [RENDER_SERVICES["worker"]["maxShutdownDelaySeconds"]],
-    "fly.toml": [seconds(FLY["kill_timeout"])],
+    "fly.toml": [FLY["kill_timeout"]],
     "compose.yaml": [seconds(service["stop_grace_period"]) for service in OURS.values()],
     ".do/app.yaml": [DO_PARTS[name]["termination"]["grace_period_seconds"] for name in ("web", "worker")],
 }
@@ -126,7 +127,7 @@ def test_every_host_asks_the_web_process_alone_whether_it_lives(app: Flask) -> N
         RENDER_SERVICES["web"]["healthCheckPath"],
         DO_PARTS["web"]["health_check"]["http_path"],
         *(check["path"] for check in FLY["http_service"]["checks"]),
-        *(check["path"] for check in APP_JSON["healthchecks"]["web"]),
+        *(check["path"] for check in DOKKU["healthchecks"]["web"]),
         *re.findall(r"8000(/\w+)", " ".join(OURS["web"]["healthcheck"]["test"])),
     ]
     assert asked == [HEALTH] * 5
@@ -137,8 +138,32 @@ def test_the_doors_are_the_same_number_wherever_it_is_written() -> None:
     default = int(re.findall(r"'PORT', '(\d+)'", read("gunicorn.conf.py"))[0])
     assert FLY["http_service"]["internal_port"] == int(FLY["env"]["PORT"]) == default
     assert DO_PARTS["web"]["http_port"] == default
-    assert OURS["web"]["ports"] == [f"{default}:{default}"]
+    assert OURS["web"]["expose"] == [f"{default}"] and f"web:{default}" in read("Caddyfile")
     assert f"EXPOSE {default}" in read("Dockerfile")
+
+
+def interpolated(value: str, **given: str) -> str:
+    """What Compose makes of `${NAME:-default}`."""
+    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: given.get(found[1]) or found[2], value)
+
+
+def test_compose_publishes_tls_alone_and_its_proxy_is_the_one_that_is_trusted() -> None:
+    """Port 8000 was published as plain http: nobody could sign in, and who called it chose their own address."""
+    published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
+    assert published == {"caddy": ["80:80", "443:443", "443:443/udp"]}
+    environment = COMPOSE["x-app"]["environment"]
+    assert environment["PROXY_HOPS"] == "1" and "trusted_proxies" not in re.sub(r"#.*", "", read("Caddyfile"))
+    assert "./Caddyfile:/etc/caddy/Caddyfile:ro" in COMPOSE["services"]["caddy"]["volumes"]
+    assert COMPOSE["services"]["caddy"]["depends_on"] == {"web": {"condition": "service_healthy"}}
+
+
+def test_the_name_of_a_compose_site_is_said_once() -> None:
+    base, name = COMPOSE["x-app"]["environment"]["APP_BASE_URL"], COMPOSE["services"]["caddy"]["environment"]
+    assert interpolated(base) == "https://localhost" and interpolated(name["SITE_ADDRESS"]) == "localhost"
+    given = {"SITE_ADDRESS": "waybill.example.org"}
+    assert interpolated(base, **given) == "https://waybill.example.org"
+    assert interpolated(name["SITE_ADDRESS"], **given) == "waybill.example.org"
+    assert "{$SITE_ADDRESS:localhost} {" in read("Caddyfile").splitlines()
 
 
 def test_redis_never_throws_messages_away() -> None:
@@ -166,9 +191,9 @@ def test_the_image_holds_what_runs_and_nothing_private() -> None:
     top = {name.split("/")[0] for name in tracked}
     assert let_in <= top
     assert top - let_in <= {
-        *(".ci", ".do", ".dockerignore", ".editorconfig", ".gitignore", ".pre-commit-config.yaml"),
+        *(".ci", ".do", ".dokku", ".dockerignore", ".editorconfig", ".gitignore", ".pre-commit-config.yaml"),
         *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
-        *("Dockerfile", "Makefile", "Procfile"),
+        *("Caddyfile", "Dockerfile", "Makefile", "Procfile"),
         *("app.json", "benchmarks", "compose.yaml", "docs", "fly.toml", "pyproject.toml", "render.yaml", "tests"),
     }
     assert "*" in read(".dockerignore").splitlines()

@@ -111,3 +111,56 @@ def test_an_earlier_secret_that_anybody_could_guess_is_refused() -> None:
     assert checked(f"{'a' * 20}, {'b' * 20},") == ["a" * 20, "b" * 20]
     with pytest.raises(SettingsWrong, match="SECRET_KEY_FALLBACKS"):
         checked(f"{'a' * 20},changeme")
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "DIRECT_DATABASE_URL"])
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ("pgbouncer=true", "the parameter pgbouncer. Remove it: the app works behind a pooler as it is."),
+        ("sslmode=require&connection_limit=1", "the parameter connection_limit. Remove it, and set DATABASE_POOL_SIZE"),
+        ("schema=public", "the parameter schema. Remove it, or write options="),
+        ("sslaccept=strict", "the parameter sslaccept. Write sslmode="),
+        ("uselibpqcompat=", "the parameter uselibpqcompat. Remove it from the address."),
+        ("supa=base-pooler.x", "the parameter supa. Remove it from the address."),
+        ("hunter2%40x=1", "one of its parameters. Remove it"),
+    ],
+)
+def test_a_parameter_that_libpq_does_not_know_is_named(
+    environment: pytest.MonkeyPatch, name: str, parameters: str, told: str
+) -> None:
+    environment.setenv(name, f"postgres://u:hunter2@db/site?{parameters}")
+    with pytest.raises(SettingsWrong) as wrong:
+        load()
+    assert [fault for fault in wrong.value.faults if fault.startswith(f"{name}: ") and told in fault], (
+        wrong.value.faults
+    )
+    assert len(wrong.value.faults) == 1 and "hunter2" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["", "sslmode=require", "options=-csearch_path%3Da&channel_binding=require", "application_name=x&host=/tmp"],
+)
+def test_what_libpq_knows_is_taken(environment: pytest.MonkeyPatch, parameters: str) -> None:
+    environment.setenv("DATABASE_URL", f"postgres://u@db/site?{parameters}")
+    load()
+
+
+def test_a_password_that_ends_at_its_question_mark_is_named_and_not_shown(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("DATABASE_URL", "postgres://u:hun?ter2=x@db/site")
+    with pytest.raises(SettingsWrong, match=r"^DATABASE_URL: a \? in the user name or password") as wrong:
+        load()
+    assert "ter2" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["redis://:hunter2@r/0?family=0", "redis://:hunter2@r:x/0", "redis://:hunter2@r?ssl_cert_reqs=none"]
+)
+def test_an_address_that_the_client_of_redis_cannot_read_is_named(
+    environment: pytest.MonkeyPatch, address: str
+) -> None:
+    environment.setenv("REDIS_URL", address)
+    with pytest.raises(SettingsWrong, match=r"^REDIS_URL cannot be read") as wrong:
+        connect(load(), connections=1)
+    assert "hunter2" not in str(wrong.value)

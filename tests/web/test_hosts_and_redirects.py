@@ -159,6 +159,6 @@ def test_a_host_that_is_none_is_no_fault_of_ours(app: Flask) -> None:
 
 def test_a_proxy_that_says_https_is_believed_only_where_there_is_one(make_app: Callable[..., Flask]) -> None:
     headers: dict[str, Any] = {"X-Forwarded-Proto": "https"}
-    for hops, kept in ((0, False), (1, True)):
-        answer = make_app(proxy_hops=hops).test_client().get("/login", headers=headers)
+    for hops, host, kept in ((0, "waybill.example", False), (1, "waybill.example", True), (1, "localhost", False)):
+        answer = make_app(proxy_hops=hops).test_client().get("/login", headers=headers, base_url=f"http://{host}")
         assert ("Strict-Transport-Security" in answer.headers) is kept

@@ -177,8 +177,9 @@ def test_no_method_tells_a_foreign_job_from_a_missing_one(
 
 
 def test_https_is_kept_once_it_was_used(browser: Browser) -> None:
-    answer = browser.get("/login", base_url="https://localhost")
+    answer = browser.get("/login", base_url="https://waybill.example")
     assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+    assert "Strict-Transport-Security" not in browser.get("/login", base_url="https://localhost:8443").headers
 
 
 @pytest.mark.parametrize("name", ["app.css", "app.js", "vendor/htmx-4.0.1.min.js", "icon.svg"])

@@ -7,30 +7,34 @@ from contextlib import contextmanager
 
 from alembic import context
 from flask import current_app
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from tasks.database import UNREACHABLE, engine_options
 from tasks.ledger.models import Base
 from tasks.settings import Settings
 from webapp import models  # noqa: F401  (accounts and tokens belong to the metadata too)
-
-ONE_AT_A_TIME = 7_294_712  # an advisory lock of our own: hosts start several release processes at once
+from webapp.migration_locks import GivenUp, migrate
 
 
 def run() -> None:
     """Bring the database up, in one transaction, or leave it as it was."""
     with connect(current_app.config["WAYBILL"]) as connection:
-        context.configure(
-            connection=connection,
-            target_metadata=Base.metadata,
-            compare_server_default=True,
-            render_as_batch=False,
-        )
-        with context.begin_transaction():
-            # Of the transaction, not of the session: a pooler in transaction mode keeps no session.
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ONE_AT_A_TIME})
-            context.run_migrations()
+
+        def once() -> None:
+            context.configure(
+                connection=connection,
+                target_metadata=Base.metadata,
+                compare_server_default=True,
+                render_as_batch=False,
+            )
+            with context.begin_transaction():
+                context.run_migrations()
+
+        try:
+            migrate(connection, once)
+        except GivenUp as why:
+            raise SystemExit(str(why)) from None
 
 
 @contextmanager
