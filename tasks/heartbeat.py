@@ -135,10 +135,12 @@ class Heartbeat:
         return [one for one in self.held() if time.monotonic() > one.reserved_until]
 
     def run(self, stopping: threading.Event) -> None:
-        """Beat until told to stop."""
+        """Beat until told to stop. The first beat comes at once: until then, pages say that no worker is there."""
         interval = min(self._settings.lease_seconds / 3, HEAR_WITHIN_SECONDS)
-        while not stopping.wait(interval):
+        while True:
             try:
                 self.beat()
             except SQLAlchemyError as error:
                 log.warning("heartbeat.missed", error=type(error).__name__)
+            if stopping.wait(interval):
+                return
