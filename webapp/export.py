@@ -25,6 +25,7 @@ from tasks.ledger.models import Attempt, JobEvent, ProviderCall
 from tasks.ledger.queries import JobView
 from webapp import log_words, tokens, upload_links
 from webapp.cursors import Cursor
+from webapp.file_names import stem_and_ending
 from webapp.models import Account, Identity
 from webapp.transactions import transaction
 
@@ -175,7 +176,7 @@ def _files_of(job: JobView, account_id: uuid.UUID, seen: set[uuid.UUID]) -> Iter
 def file_name(name: str) -> str:
     """The name of a document as that of a file: it leads to no other folder, on whatever system it is unpacked."""
     safe = "".join("-" if letter in '/\\:*?"<>|' or ord(letter) < 32 else letter for letter in name).strip(" .")
-    return safe or "document"
+    return "".join(stem_and_ending(safe)) or "document"
 
 
 def _account(account: Account) -> dict[str, Any]:
