@@ -139,6 +139,22 @@ def test_a_token_that_proves_nothing_signs_nobody_in(
     assert go(browser).status_code == 303
 
 
+@pytest.mark.parametrize(
+    ("announced", "named", "status"),
+    [(True, None, 403), (True, "another", 403), (True, "itself", 303), (False, "another", 403), (False, "itself", 303)],
+)
+def test_an_answer_of_another_service_is_refused(
+    browser: Browser, service: SignInService, database: Database, announced: bool, named: str | None, status: int
+) -> None:
+    """RFC 9207: else the code of one service could be handed to the other."""
+    service.names_itself = announced
+    service.named = {"itself": service.issuer, "another": "https://id.example.com"}.get(named or "")
+    assert go(browser).status_code == status
+    assert len(rows(database, select(Account.id))) == (status == 303)
+    service.named = service.issuer
+    assert go(Browser(browser.client.application)).status_code == 303, "it was the name alone"
+
+
 def test_a_token_that_anybody_could_have_signed_counts_for_nothing(browser: Browser, service: SignInService) -> None:
     service.sign_with_the_clients_secret()
     assert go(browser).status_code == 403
