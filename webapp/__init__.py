@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from flask import Flask, g, request, session
+from flask import Flask, g
 from flask_login import current_user
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -50,6 +50,7 @@ from webapp import (
     request_log,
     resetting,  # noqa: F401 (as above)
     security,
+    sessions,
     single_sign_on,  # noqa: F401 (as above)
     upload_links_api,  # noqa: F401 (adds its routes to the API)
     wording,
@@ -57,7 +58,6 @@ from webapp import (
 )
 from webapp.cli import accounts_cli
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
-from webapp.hx import is_htmx
 
 FORM_OVERHEAD_BYTES = 1024 * 1024
 """What a form may hold besides the file: its other fields, and the wrapping of each."""
@@ -105,7 +105,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     csrf.exempt(api.api)
     csrf.exempt(embed.embed)  # no cookie counts there; its form brings a proof of its own
     app.cli.add_command(accounts_cli)
-    app.before_request(_keep_session_fresh)
+    app.after_request(sessions.keep_fresh)
     if settings.proxy_hops:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=settings.proxy_hops
@@ -176,13 +176,3 @@ def _viewer() -> models.Account | None:
         return None
     account: models.Account = current_user._get_current_object()
     return account
-
-
-def _keep_session_fresh() -> None:
-    """A page opened by a person prolongs the session, once a day; a poll does not."""
-    if request.method != "GET" or security.is_api() or is_htmx() or g.get("nobody"):
-        return
-    if "_user_id" in session:
-        today = datetime.now(UTC).date().isoformat()
-        if session.get("day") != today:
-            session["day"] = today

@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from tasks.ledger import wishes
-from webapp.models import Account, ApiToken, Identity, UploadLink
+from webapp.models import Account, ApiToken, BrowserSession, Identity, UploadLink
 
 
 def account_with(session: Session, email: str) -> Account | None:
@@ -36,15 +36,32 @@ def change_password(session: Session, account: Account, new_hash: str) -> int | 
         .returning(Account.session_stamp)
         .execution_options(synchronize_session=False)
     ).scalar_one_or_none()
+    if stamp is not None:
+        _forget_sessions(session, account.id)
     return stamp
 
 
-def end_sessions(session: Session, account_id: uuid.UUID) -> None:
-    """End all sessions of an account, wherever they are. Its API tokens go on."""
-    session.execute(
+def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
+    """End all sessions of an account, wherever they are, and give the new stamp. Its API tokens go on.
+
+    None: there is no such account.
+    """
+    stamp: int | None = session.execute(
         update(Account)
         .where(Account.id == account_id)
         .values(session_stamp=Account.session_stamp + 1)
+        .returning(Account.session_stamp)
+        .execution_options(synchronize_session=False)
+    ).scalar_one_or_none()
+    _forget_sessions(session, account_id)
+    return stamp
+
+
+def _forget_sessions(session: Session, account_id: uuid.UUID) -> None:
+    """Delete the rows. The stamp has ended them already, also one whose sign-in is just under way."""
+    session.execute(
+        delete(BrowserSession)
+        .where(BrowserSession.account_id == account_id)
         .execution_options(synchronize_session=False)
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from sqlalchemy import delete, select, update
 from tasks.ledger import forgetting
 from webapp import account_words, forms, identities, tokens, wording
 from webapp.account_changes import account_with
+from webapp.attempts import limit_sign_ins
 from webapp.errors import form_too_old, seconds_until_allowed
 from webapp.extensions import limiter
 from webapp.forms import Credentials
@@ -32,11 +32,6 @@ from webapp.transactions import transaction
 
 log = structlog.get_logger()
 accounts = Blueprint("accounts", __name__)
-
-
-def address_key() -> str:
-    """What is asked about one address is counted under. A hash: Redis is told no addresses."""
-    return "account:" + hashlib.sha256(forms.read_sign_in(request.form).email.encode()).hexdigest()[:32]
 
 
 def own_key() -> str:
@@ -59,8 +54,7 @@ def sign_in() -> ResponseReturnValue:
 
 
 @accounts.post("/login")
-@limiter.limit("30 per 10 minutes")
-@limiter.limit("10 per 10 minutes", key_func=address_key, deduct_when=lambda response: response.status_code != 303)
+@limit_sign_ins
 def open_session() -> ResponseReturnValue:
     """Sign in. Every wrong pair gets the same answer after the same work."""
     given = forms.read_sign_in(request.form)
@@ -121,7 +115,11 @@ def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
     wait = seconds_until_allowed()
     again = datetime.fromtimestamp(time.time() + wait, UTC)
     form = url_for(back_to.get(request.endpoint or "", "accounts.sign_in"), next=safe_next(asked_next()))
-    page = render_template("too_many.html", again=again, wait=wait, form=form)
+    guessed_at = error.limit is not None and error.limit.error_message is not None
+    can_reset = parts().settings.can_mail
+    page = render_template(
+        "too_many.html", again=again, wait=wait, form=form, guessed_at=guessed_at, can_reset=can_reset
+    )
     return page, 429, {"Retry-After": str(wait)}
 
 

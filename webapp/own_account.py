@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
 from tasks.languages import LANGUAGES, _, language
-from webapp import account_words, export, forms, languages
+from webapp import account_words, devices, export, forms, languages
 from webapp.account_changes import change_language, change_password, end_sessions
 from webapp.accounts import account_page, accounts, back_to, is_theirs, own_password_limit
 from webapp.documents import attachment_header
@@ -53,10 +53,13 @@ def new_password() -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 def sign_out_everywhere() -> ResponseReturnValue:
     """End every session of the account, this one too."""
+    account = viewer()
     with transaction() as database:
-        end_sessions(database, viewer().id)
-    log.info("account.sessions_ended", account=viewer().id.hex)
+        stamp = end_sessions(database, account.id)
+    log.info("account.sessions_ended", account=account.id.hex)
     end_session()
+    if stamp is not None:
+        devices.remember(account.id, stamp)  # they were signed in here just now
     flash(str(account_words.SIGNED_OUT_EVERYWHERE))
     return redirect(url_for("accounts.sign_in"), 303)
 

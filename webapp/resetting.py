@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import notices as ledger
 from tasks.notices.links import read_token
-from webapp import account_words, forms
+from webapp import account_words, devices, forms
 from webapp.account_changes import (
     account_with,
     change_password,
@@ -23,7 +23,8 @@ from webapp.account_changes import (
     password_stamp,
     prove_address,
 )
-from webapp.accounts import accounts, address_key, back_to, typed_again
+from webapp.accounts import accounts, back_to, typed_again
+from webapp.attempts import limit_mails, may_be_mailed
 from webapp.errors import not_found
 from webapp.extensions import limiter
 from webapp.forms import Credentials
@@ -48,17 +49,17 @@ def forgotten() -> ResponseReturnValue:
 
 
 @accounts.post("/reset")
-@limiter.limit("20 per hour")
-@limiter.limit("5 per hour", key_func=address_key)
+@limit_mails(when=lambda: True)
 def ask_for_link() -> ResponseReturnValue:
     """Owe a link to whoever has an account, and give everybody the same answer."""
     _only_with_mail()
     given = forms.read_address(request.form)
     if given.errors:
         return asking_page(given, 422)
+    wanted = may_be_mailed()
     with transaction() as database:
         account = account_with(database, given.email)
-        if account is None:
+        if account is None or not wanted:
             ledger.owe_nobody(database, queue=parts().settings.queue_name, what="password.reset")
         else:
             facts = {"account": account.id.hex, "stamp": password_stamp(account.password_hash)}
@@ -106,7 +107,8 @@ def reset_password(token: str) -> ResponseReturnValue:
     new_hash = hash_password(wanted.password)
     unproven = account.email_proven_at is None
     with transaction() as database:
-        if change_password(database, account, new_hash) is None:
+        stamp = change_password(database, account, new_hash)
+        if stamp is None:
             return _link_over()
         if unproven:  # whoever made it may not have been the one whose address it is
             close_other_ways_in(database, account.id)
@@ -114,6 +116,7 @@ def reset_password(token: str) -> ResponseReturnValue:
         owe_news_of_password(database, account)
     log.info("account.password_reset", account=account.id.hex, unproven=unproven)
     end_session()
+    devices.remember(account.id, stamp)  # whoever reads the mails is nobody who guesses
     flash(str(account_words.RESET_DONE))
     if unproven:
         flash(str(account_words.RESET_TOOK_BACK))

@@ -28,7 +28,7 @@ from tasks.ledger.states import State
 from tasks.settings import Settings
 from tests.support.nursery import ROOT as ROOT
 from tests.support.nursery import completed
-from webapp.models import Account, Role
+from webapp.models import Account, BrowserSession, Role
 
 T = TypeVar("T")
 QUEUE = "waybill-test"
@@ -127,10 +127,11 @@ def _empty() -> TextClause:
 
 
 def make_account(session: Session, email: str | None = None, role: Role = Role.USER) -> uuid.UUID:
-    """An account without a usable password, for tests that do not sign in."""
+    """An account without a usable password, and a session of it, for tests that do not sign in."""
     account = Account(email=email or f"{uuid.uuid4().hex[:12]}@example.org", password_hash="-", role=role)
     session.add(account)
     session.flush()  # the id is wanted now
+    session.add(BrowserSession(id=account.id, account_id=account.id, stamp=0))  # see Person, and seeing.sign_in
     return account.id
 
 
