@@ -14,6 +14,7 @@ from tasks import settings as settings_module
 from tasks.database import end_forsaken_transactions, engine_options
 from tasks.settings import Settings
 from webapp import (
+    account_commands,  # noqa: F401 (adds its commands to those for accounts)
     accounts,
     api,
     api_docs,

@@ -41,6 +41,19 @@ def change_password(session: Session, account: Account, new_hash: str) -> int | 
     return stamp
 
 
+def revoke_tokens(session: Session, account_id: uuid.UUID) -> int:
+    """Take all API tokens of an account away. How many there were."""
+    return len(session.execute(delete(ApiToken).where(ApiToken.account_id == account_id).returning(ApiToken.id)).all())
+
+
+def revoke_tokens_with_password(session: Session, account: Account, *, wanted: bool) -> int:
+    """Take the API tokens away together with an old password, where that is wanted. How many there were.
+
+    An operator's always: whoever knew the password could have made one, and the whole site is behind it.
+    """
+    return revoke_tokens(session, account.id) if wanted or account.is_operator else 0
+
+
 def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
     """End all sessions of an account, wherever they are, and give the new stamp. Its API tokens go on.
 
@@ -92,7 +105,7 @@ def close_other_ways_in(session: Session, account_id: uuid.UUID) -> None:
 
     For an account that somebody may have made with an address that was not theirs, once its owner comes.
     """
-    session.execute(delete(ApiToken).where(ApiToken.account_id == account_id))
+    revoke_tokens(session, account_id)
     session.execute(delete(Identity).where(Identity.account_id == account_id))
     session.execute(
         update(UploadLink)

@@ -15,8 +15,8 @@ from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from sqlalchemy import delete, select, update
 
-from tasks.ledger import forgetting
-from webapp import account_words, forms, identities, tokens, wording
+from tasks.ledger import disabling, forgetting
+from webapp import account_words, forms, identities, password_rules, tokens, wording
 from webapp.account_changes import account_with
 from webapp.attempts import limit_sign_ins
 from webapp.errors import form_too_old, seconds_until_allowed
@@ -60,14 +60,26 @@ def open_session() -> ResponseReturnValue:
     given = forms.read_sign_in(request.form)
     with transaction() as database:
         account = account_with(database, given.email)
-    password = given.password[: forms.LONGEST_PASSWORD + 1]
+    password = given.password[: password_rules.LONGEST + 1]
     if not is_right(password, account.password_hash if account else None) or account is None:
         given.errors["password"] = account_words.WRONG
         return sign_in_page(given, 401)
+    if is_locked_out(account):
+        given.errors["form"] = account_words.DISABLED
+        return sign_in_page(given, 403)
     if needs_rehash(account.password_hash):
         renew_hash(account, hash_password(password))
     begin_session(account)
     return redirect(next_page(), 303)
+
+
+def is_locked_out(account: Account) -> bool:
+    """Whether an operator has disabled the account. Asked only once somebody has shown that it is theirs."""
+    with transaction() as database:
+        since = disabling.disabled_since(database, account.id)
+    if since is not None:
+        log.info("account.disabled_sign_in", account=account.id.hex)
+    return since is not None
 
 
 def renew_hash(account: Account, new_hash: str) -> None:
@@ -187,7 +199,7 @@ def leave() -> ResponseReturnValue:
 def is_theirs(account: Account, password: str) -> bool:
     """Whether whoever sits here has just shown that the account is theirs: by its password, or by a fresh sign-in."""
     if account.has_password:
-        return is_right(password[: forms.LONGEST_PASSWORD + 1], account.password_hash)
+        return is_right(password[: password_rules.LONGEST + 1], account.password_hash)
     return proved_lately()
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from email_validator import EmailNotValidError, validate_email
 from flask import request
 
-from tasks.languages import _
 from webapp import account_words
+from webapp.password_rules import password_fault
 from webapp.titles import cut, one_line
 
-SHORTEST_PASSWORD = 10
-LONGEST_PASSWORD = 200
 LONGEST_TOKEN_NAME = 60
 LONGEST_EMAIL = 254
 LARGEST = 2**63 - 1
@@ -41,15 +39,6 @@ def normal_email(typed: str) -> str | None:
         return None
 
 
-def password_fault(password: str) -> str | None:
-    """What is wrong with a new password; None if nothing is."""
-    if len(password) < SHORTEST_PASSWORD:
-        return _("Use at least %(least)s characters.", least=SHORTEST_PASSWORD)
-    if len(password) > LONGEST_PASSWORD:
-        return _("Use at most %(most)s characters.", most=LONGEST_PASSWORD)
-    return None
-
-
 def read_registration(form: Mapping[str, str]) -> Credentials:
     """The credentials of a new account."""
     typed = form.get("email", "")
@@ -57,7 +46,7 @@ def read_registration(form: Mapping[str, str]) -> Credentials:
     read = Credentials(email or typed.strip()[:LONGEST_EMAIL], form.get("password", ""))
     if email is None:
         read.errors["email"] = str(account_words.NO_ADDRESS)
-    fault = password_fault(read.password)
+    fault = password_fault(read.password, read.email)
     if fault:
         read.errors["password"] = fault
     return read

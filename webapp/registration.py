@@ -27,6 +27,7 @@ from webapp.forms import Credentials
 from webapp.models import Account, Invitation
 from webapp.owing import owe_mail
 from webapp.parts import parts
+from webapp.password_rules import password_fault
 from webapp.passwords import hash_password
 from webapp.security import safe_next
 from webapp.sessions import asked_next, begin_session, next_page
@@ -153,7 +154,7 @@ def create_proven_account(token: str) -> ResponseReturnValue:
         return redirect(url_for("accounts.sign_in"), 303)
     address, invitation_id = proven
     wanted = Credentials(address, request.form.get("password", ""))
-    fault = forms.password_fault(wanted.password)
+    fault = password_fault(wanted.password, wanted.email)
     if fault:
         wanted.errors["password"] = fault
         return password_page(token, wanted, 422)

@@ -7,6 +7,7 @@ account is enabled again, or ends at its deadline.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +40,12 @@ def enable(session: Session, account_id: uuid.UUID) -> bool:
     """Enable an account again: its waiting jobs may be begun. False: it was not disabled."""
     statement = delete(DisabledAccount).where(DisabledAccount.account_id == account_id)
     return bool(session.execute(statement.returning(DisabledAccount.account_id)).all())
+
+
+def disabled_among(session: Session, account_ids: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+    """Say which of these accounts are disabled."""
+    found = select(DisabledAccount.account_id).where(DisabledAccount.account_id.in_(account_ids))
+    return set(session.execute(found).scalars())
 
 
 def disabled_since(session: Session, account_id: uuid.UUID) -> datetime | None:
