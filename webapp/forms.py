@@ -61,7 +61,7 @@ def read_address(form: Mapping[str, str]) -> Credentials:
 
 def read_sign_in(form: Mapping[str, str]) -> Credentials:
     """The credentials somebody signs in with. Nothing is checked here: every wrong pair gets the same answer."""
-    typed = form.get("email", "")
+    typed = form.get("email", "").replace("\0", "\ufffd")  # which no address has, and the database cannot hold
     return Credentials(normal_email(typed) or typed.strip().lower()[:LONGEST_EMAIL], form.get("password", ""))
 
 
