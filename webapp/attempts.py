@@ -86,7 +86,7 @@ def limit_mails(when: Callable[[], bool]) -> Callable[[Callable[..., Any]], Call
 
     def limited(view: Callable[..., Any]) -> Callable[..., Any]:
         for limit in (
-            limiter.limit(MAILS_OF_ONE_PAIR, key_func=device_key, exempt_when=lambda: not when() or is_unknown()),
+            limiter.limit(MAILS_OF_ONE_PAIR, key_func=device_key, exempt_when=is_unknown),
             limiter.limit(MAILS_OF_ONE_PAIR, key_func=pair_key, exempt_when=lambda: not when() or is_known()),
             limiter.limit(MAILS_OF_ONE_CLIENT, exempt_when=is_known),
         ):

@@ -26,7 +26,7 @@ from tasks.ledger.queries import JobView
 from webapp import log_words, tokens, upload_links
 from webapp.cursors import Cursor
 from webapp.file_names import stem_and_ending
-from webapp.models import Account, Identity
+from webapp.models import Account, BrowserSession, Identity
 from webapp.transactions import transaction
 
 TURN_SECONDS = 300.0
@@ -184,6 +184,10 @@ def _account(account: Account) -> dict[str, Any]:
         owned = tokens.tokens_of(database, account.id)
         wish = wishes.wish_of(database, account.id)
         linked = database.execute(select(Identity).where(Identity.account_id == account.id)).scalars().all()
+        begun = (
+            select(BrowserSession).where(BrowserSession.account_id == account.id).order_by(BrowserSession.created_at)
+        )
+        signed_in = database.execute(begun).scalars().all()
         links = upload_links.links_of(database, account.id, limit=1000, before=None)
     return {
         "email": account.email,
@@ -194,6 +198,7 @@ def _account(account: Account) -> dict[str, Any]:
         "api_tokens": [
             {"name": one.name, "created_at": one.created_at, "last_used_at": one.last_used_at} for one in owned
         ],
+        "sessions": [{"created_at": one.created_at, "last_seen_at": one.seen_at} for one in signed_in],
         "notices": None
         if wish is None
         else {

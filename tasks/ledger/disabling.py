@@ -25,9 +25,12 @@ def is_disabled(account_id: Any) -> ColumnElement[bool]:
 
 
 def is_held() -> ColumnElement[bool]:
-    """Ask whether a delivery is of a job whose account is disabled."""
+    """Ask whether a delivery is of a job whose account is disabled.
+
+    By a list that is made once a statement, and mostly empty: there may be many deliveries.
+    """
     of_account = Job.account_id == DisabledAccount.account_id
-    return select(Job.id).join(DisabledAccount, of_account).where(Job.id == Delivery.job_id).exists()
+    return Delivery.job_id.in_(select(Job.id).join(DisabledAccount, of_account).where(Job.finished_at.is_(None)))
 
 
 def disable(session: Session, account_id: uuid.UUID) -> bool:

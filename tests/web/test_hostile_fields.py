@@ -272,6 +272,7 @@ def test_every_route_with_everything_hostile_at_once(fuzzed: Flask, olga: Person
     assert olga.get("/account").status_code == 200
 
 
+@pytest.mark.timeout(300)
 def test_a_megabyte_in_a_field(fuzzed: Flask, olga: Person, known: dict[str, str]) -> None:
     for action, fields in forms_of(olga, fuzzed, known):
         names = [name for name in fields if name != "csrf_token"]

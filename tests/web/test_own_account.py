@@ -174,6 +174,7 @@ def test_the_export_holds_everything_that_is_theirs_and_nothing_of_others(
     assert "Bob's own" not in everything and "secret" not in everything and "password_hash" not in everything
     about = json.loads(files["account.json"])
     assert [token["name"] for token in about["api_tokens"]] == ["nightly"]
+    assert len(about["sessions"]) == 1 and about["sessions"][0]["created_at"]
     jobs = [json.loads(content) for name, content in files.items() if name.endswith("job.json")]
     by_id = {job["id"]: job for job in jobs}
     assert set(by_id) == {str(done), str(failed)}
