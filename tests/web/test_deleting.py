@@ -34,12 +34,11 @@ def left(database: Database) -> dict[str, int]:
 @pytest.fixture
 def registered(app: Flask, database: Database) -> Person:
     """Somebody with a password, a token and a document."""
-    account = Account(email="eve@example.org", password_hash=passwords.hash_password(PASSWORD))
     with database.transaction() as session:
-        session.add(account)
-        session.flush()
-        tokens.make_token(session, account.id, "nightly")
-    person = Person(app, account.id)
+        stored = passwords.hash_password(PASSWORD)
+        account_id = house.make_account(session, "eve@example.org", password_hash=stored)
+        tokens.make_token(session, account_id, "nightly")
+    person = Person(app, account_id)
     person.paste("A text.", idempotency_key="k")
     return person
 
