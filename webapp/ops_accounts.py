@@ -126,9 +126,11 @@ DECISIONS: Mapping[str, tuple[Callable[[Session, Account, Deciding], object], st
 """By the last word of the address: what is done, and what is said when it was, and when there was nothing to do."""
 
 
-@ops_accounts.post("/accounts/<uuid:account_id>/<any('disable', 'enable', 'revoke-tokens', 'demote'):what>")
+@ops_accounts.post("/accounts/<uuid:account_id>/<what>")
 def decide(account_id: uuid.UUID, what: str) -> ResponseReturnValue:
     """Decide about an account, for a stated reason."""
+    if what not in DECISIONS:
+        abort(404)
     reason = note_of(request.form)
     if not reason:
         return account_page(account_id, {"reason": SAY_WHY}), 422
