@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from tasks.ledger import findings, gates, outbox, queries, replays
 from tasks.settings import Settings
 from webapp import create_app
 from webapp.extensions import db
+from webapp.sessions import SESSION
 
 TIMES = 15
 METRICS_TOKEN = "a token of the benchmark's own"
@@ -66,7 +68,7 @@ def measure(settings: Settings) -> list[Measured]:
         engine = db.engine
     with engine.begin() as connection:
         known = history.known(connection)
-        operator = workers_and_operator(connection, settings.queue_name)
+        operator = workers_and_operator(connection, settings.queue_name, known.account_id)
     person, olga = signed_in(app, known.account_id.hex), signed_in(app, operator)
     measured = [one(engine, name, partial(get, who, path)) for name, who, path in asked(known, person, olga)]
     measured.append(one(engine, "metrics", partial(get, scraper(app), "/metrics")))
@@ -75,8 +77,11 @@ def measure(settings: Settings) -> list[Measured]:
     return measured
 
 
-def workers_and_operator(connection: Connection, queue: str) -> str:
-    """Workers that were seen just now, jobs that are not late yet, and somebody who may see it all; gives their id."""
+def workers_and_operator(connection: Connection, queue: str, person: uuid.UUID) -> str:
+    """Workers that were seen just now, jobs that are not late yet, and somebody who may see it all; gives their id.
+
+    They and `person` are signed in.
+    """
     run = connection.execute
     run(text("DELETE FROM workers"))
     run(text("UPDATE deliveries SET not_before = now() + interval '1 hour', due_at = now() + interval '1 hour'"))
@@ -94,6 +99,13 @@ def workers_and_operator(connection: Connection, queue: str) -> str:
             "VALUES (gen_random_uuid(), 'operator@example.org', '-', 'operator') ON CONFLICT DO NOTHING"
         )
     )
+    run(
+        text(
+            "INSERT INTO sessions (id, account_id, stamp) SELECT id, id, session_stamp FROM accounts "
+            "WHERE id = :person OR role = 'operator' ON CONFLICT (id) DO UPDATE SET seen_at = now()"
+        ),
+        {"person": person},
+    )
     return str(run(text("SELECT id FROM accounts WHERE role = 'operator'")).scalar_one().hex)
 
 
@@ -103,6 +115,7 @@ def signed_in(app: Flask, account: str) -> FlaskClient:
     with client.session_transaction() as session:
         session["_user_id"] = account
         session["_fresh"] = True
+        session[SESSION] = account
     return client
 
 

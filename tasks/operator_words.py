@@ -39,6 +39,11 @@ DECIDED: Mapping[Decided, str] = {
     Decided.REPLAY: "replayed failed work",
     Decided.STOP_REPLAY: "stopped a replay",
     Decided.SET_LIMITS: "changed the limits of an account",
+    Decided.DISABLE_ACCOUNT: "disabled an account",
+    Decided.ENABLE_ACCOUNT: "enabled an account",
+    Decided.REVOKE_TOKENS: "revoked the API tokens of an account",
+    Decided.PROMOTE: "made an account an operator’s",
+    Decided.DEMOTE: "took the operator’s role from an account",
 }
 
 HELD_UP: Mapping[str, str] = {

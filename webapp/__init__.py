@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from flask import Flask, g, request, session
+from flask import Flask, g
 from flask_login import current_user
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -14,6 +14,7 @@ from tasks import settings as settings_module
 from tasks.database import end_forsaken_transactions, engine_options
 from tasks.settings import Settings
 from webapp import (
+    account_commands,  # noqa: F401 (adds its commands to those for accounts)
     accounts,
     api,
     api_docs,
@@ -52,6 +53,7 @@ from webapp import (
     request_log,
     resetting,  # noqa: F401 (as above)
     security,
+    sessions,
     single_sign_on,  # noqa: F401 (as above)
     upload_links_api,  # noqa: F401 (adds its routes to the API)
     wording,
@@ -59,7 +61,6 @@ from webapp import (
 )
 from webapp.cli import accounts_cli
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
-from webapp.hx import is_htmx
 
 WITHOUT_COOKIES = (api.api, embed.embed)
 """Where no cookie counts: programs send a token, and the form of an upload link brings a proof of its own."""
@@ -110,7 +111,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     for blueprint in WITHOUT_COOKIES:
         csrf.exempt(blueprint)
     app.cli.add_command(accounts_cli)
-    app.before_request(_keep_session_fresh)
+    app.after_request(sessions.keep_fresh)
     if settings.proxy_hops:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=settings.proxy_hops
@@ -182,13 +183,3 @@ def _viewer() -> models.Account | None:
         return None
     account: models.Account = current_user._get_current_object()
     return account
-
-
-def _keep_session_fresh() -> None:
-    """A page opened by a person prolongs the session, once a day; a poll does not."""
-    if request.method != "GET" or security.is_api() or is_htmx() or g.get("nobody"):
-        return
-    if "_user_id" in session:
-        today = datetime.now(UTC).date().isoformat()
-        if session.get("day") != today:
-            session["day"] = today

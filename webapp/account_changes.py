@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from tasks.ledger import wishes
-from webapp.models import Account, ApiToken, Identity, UploadLink
+from webapp.models import Account, ApiToken, BrowserSession, Identity, UploadLink
 
 
 def account_with(session: Session, email: str) -> Account | None:
@@ -36,15 +36,45 @@ def change_password(session: Session, account: Account, new_hash: str) -> int | 
         .returning(Account.session_stamp)
         .execution_options(synchronize_session=False)
     ).scalar_one_or_none()
+    if stamp is not None:
+        _forget_sessions(session, account.id)
     return stamp
 
 
-def end_sessions(session: Session, account_id: uuid.UUID) -> None:
-    """End all sessions of an account, wherever they are. Its API tokens go on."""
-    session.execute(
+def revoke_tokens(session: Session, account_id: uuid.UUID) -> int:
+    """Take all API tokens of an account away. How many there were."""
+    return len(session.execute(delete(ApiToken).where(ApiToken.account_id == account_id).returning(ApiToken.id)).all())
+
+
+def revoke_tokens_with_password(session: Session, account: Account, *, wanted: bool) -> int:
+    """Take the API tokens away together with an old password, where that is wanted. How many there were.
+
+    An operator's always: whoever knew the password could have made one, and the whole site is behind it.
+    """
+    return revoke_tokens(session, account.id) if wanted or account.is_operator else 0
+
+
+def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
+    """End all sessions of an account, wherever they are, and give the new stamp. Its API tokens go on.
+
+    None: there is no such account.
+    """
+    stamp: int | None = session.execute(
         update(Account)
         .where(Account.id == account_id)
         .values(session_stamp=Account.session_stamp + 1)
+        .returning(Account.session_stamp)
+        .execution_options(synchronize_session=False)
+    ).scalar_one_or_none()
+    _forget_sessions(session, account_id)
+    return stamp
+
+
+def _forget_sessions(session: Session, account_id: uuid.UUID) -> None:
+    """Delete the rows. The stamp has ended them already, also one whose sign-in is just under way."""
+    session.execute(
+        delete(BrowserSession)
+        .where(BrowserSession.account_id == account_id)
         .execution_options(synchronize_session=False)
     )
 
@@ -75,7 +105,7 @@ def close_other_ways_in(session: Session, account_id: uuid.UUID) -> None:
 
     For an account that somebody may have made with an address that was not theirs, once its owner comes.
     """
-    session.execute(delete(ApiToken).where(ApiToken.account_id == account_id))
+    revoke_tokens(session, account_id)
     session.execute(delete(Identity).where(Identity.account_id == account_id))
     session.execute(
         update(UploadLink)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tasks.languages import _, lazy
+from tasks.languages import _, lazy, ngettext
 
 ALREADY_THERE = lazy("There is an account with this address already. Sign in instead.")
 FORM_TOO_OLD = lazy("The form was open for too long, or cookies are switched off. Send it again.")
 WRONG = lazy("The address or the password is wrong.")
+DISABLED = lazy("This account is disabled. Nothing in it was deleted. Ask whoever runs this site.")
+MADE_OF_NAMES = lazy(
+    "This is made of your e-mail address or of the name of this site, which strangers try first. Choose another one."
+)
+TRIED_FIRST = lazy(
+    "This is one of the passwords that strangers try first. A few words that do not belong together are good."
+)
 NO_ADDRESS = lazy("This is not a complete e-mail address.")
 
 NOT_YOUR_PASSWORD = lazy("This is not the password of your account. Nothing was changed.")
@@ -45,6 +52,7 @@ _REFUSED: Mapping[str, str] = {
         "%(label)s on the page of your account."
     ),
     "closed": lazy("You have no account here yet, and this site takes no new ones by itself. Ask its operator."),
+    "disabled": lazy("Your account here is disabled. Nothing in it was deleted. Ask whoever runs this site."),
     "others": lazy("This identity at %(label)s opens another account here. Nothing was changed."),
 }
 
@@ -59,6 +67,10 @@ def service_linked(label: str) -> str:
 
 def service_removed(label: str) -> str:
     return _("Signing in with %(label)s has been switched off for your account.", label=label)
+
+
+def tokens_revoked(count: int) -> str:
+    return ngettext("Your API token has been revoked.", "Your %(num)s API tokens have been revoked.", count, num=count)
 
 
 def too_many_tokens(most: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Callable
@@ -16,9 +15,10 @@ from flask_login import current_user, login_required
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from sqlalchemy import delete, select, update
 
-from tasks.ledger import forgetting
-from webapp import account_words, forms, identities, tokens, wording
+from tasks.ledger import disabling, forgetting
+from webapp import account_words, forms, identities, password_rules, tokens, wording
 from webapp.account_changes import account_with
+from webapp.attempts import limit_sign_ins
 from webapp.errors import form_too_old, seconds_until_allowed
 from webapp.extensions import limiter
 from webapp.forms import Credentials
@@ -32,11 +32,6 @@ from webapp.transactions import transaction
 
 log = structlog.get_logger()
 accounts = Blueprint("accounts", __name__)
-
-
-def address_key() -> str:
-    """What is asked about one address is counted under. A hash: Redis is told no addresses."""
-    return "account:" + hashlib.sha256(forms.read_sign_in(request.form).email.encode()).hexdigest()[:32]
 
 
 def own_key() -> str:
@@ -59,21 +54,32 @@ def sign_in() -> ResponseReturnValue:
 
 
 @accounts.post("/login")
-@limiter.limit("30 per 10 minutes")
-@limiter.limit("10 per 10 minutes", key_func=address_key, deduct_when=lambda response: response.status_code != 303)
+@limit_sign_ins
 def open_session() -> ResponseReturnValue:
     """Sign in. Every wrong pair gets the same answer after the same work."""
     given = forms.read_sign_in(request.form)
     with transaction() as database:
         account = account_with(database, given.email)
-    password = given.password[: forms.LONGEST_PASSWORD + 1]
+    password = given.password[: password_rules.LONGEST + 1]
     if not is_right(password, account.password_hash if account else None) or account is None:
         given.errors["password"] = account_words.WRONG
         return sign_in_page(given, 401)
+    if is_locked_out(account):
+        given.errors["form"] = account_words.DISABLED
+        return sign_in_page(given, 403)
     if needs_rehash(account.password_hash):
         renew_hash(account, hash_password(password))
     begin_session(account)
     return redirect(next_page(), 303)
+
+
+def is_locked_out(account: Account) -> bool:
+    """Whether an operator has disabled the account. Asked only once somebody has shown that it is theirs."""
+    with transaction() as database:
+        since = disabling.disabled_since(database, account.id)
+    if since is not None:
+        log.info("account.disabled_sign_in", account=account.id.hex)
+    return since is not None
 
 
 def renew_hash(account: Account, new_hash: str) -> None:
@@ -121,7 +127,11 @@ def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
     wait = seconds_until_allowed()
     again = datetime.fromtimestamp(time.time() + wait, UTC)
     form = url_for(back_to.get(request.endpoint or "", "accounts.sign_in"), next=safe_next(asked_next()))
-    page = render_template("too_many.html", again=again, wait=wait, form=form)
+    guessed_at = error.limit is not None and error.limit.error_message is not None
+    can_reset = parts().settings.can_mail
+    page = render_template(
+        "too_many.html", again=again, wait=wait, form=form, guessed_at=guessed_at, can_reset=can_reset
+    )
     return page, 429, {"Retry-After": str(wait)}
 
 
@@ -189,7 +199,7 @@ def leave() -> ResponseReturnValue:
 def is_theirs(account: Account, password: str) -> bool:
     """Whether whoever sits here has just shown that the account is theirs: by its password, or by a fresh sign-in."""
     if account.has_password:
-        return is_right(password[: forms.LONGEST_PASSWORD + 1], account.password_hash)
+        return is_right(password[: password_rules.LONGEST + 1], account.password_hash)
     return proved_lately()
 
 

@@ -72,8 +72,11 @@ def authenticate() -> ResponseReturnValue | None:
     """Find the account of the token. Cookies do not count here, so no page of another site can use them."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
-        with transaction() as session:
-            g.account_id = tokens.owner_of(session, token.strip())
+        try:
+            with transaction() as session:
+                g.account_id = tokens.owner_of(session, token.strip())
+        except tokens.AccountDisabled:
+            return problem(403, "The account is disabled", "Ask whoever runs this site.", code="account_disabled")
         if g.account_id is not None:
             return _within_limits()
     return token_needed()

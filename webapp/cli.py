@@ -13,15 +13,19 @@ from flask.cli import AppGroup
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from webapp import forms, invitations, tokens
-from webapp.account_changes import account_with, change_password
+from tasks.operator_words import LONGEST_NOTE, command_line_user
+from webapp import account_decisions, forms, invitations, tokens
+from webapp.account_changes import account_with, change_password, revoke_tokens_with_password
+from webapp.account_decisions import Deciding
 from webapp.models import Account, Role
 from webapp.parts import parts
+from webapp.password_rules import password_fault
 from webapp.passwords import hash_password
+from webapp.titles import cut, one_line
 from webapp.transactions import transaction
 
 accounts_cli = AppGroup(
-    "accounts", help="Accounts: create, promote, invite, set passwords and limits, make API tokens."
+    "accounts", help="Accounts: create, invite, promote, disable, set passwords and limits, make and revoke API tokens."
 )
 
 
@@ -33,7 +37,7 @@ def create(email: str, operator: bool) -> None:
     address = forms.normal_email(email)
     if address is None:
         raise click.ClickException("This is not a complete e-mail address.")
-    password = _new_password()
+    password = _new_password(address)
     role = Role.OPERATOR if operator else Role.USER
     try:
         with transaction() as session:
@@ -45,9 +49,9 @@ def create(email: str, operator: bool) -> None:
     click.echo(f"Created {address} ({role}).")
 
 
-def _new_password() -> str:
+def _new_password(address: str) -> str:
     password = _password()
-    fault = forms.password_fault(password)
+    fault = password_fault(password, address)
     if fault:
         raise click.ClickException(f"The password will not do. {fault}")
     return password
@@ -65,18 +69,22 @@ def _password() -> str:
 
 @accounts_cli.command("password")
 @click.argument("email")
-def password(email: str) -> None:
+@click.option("--revoke-tokens", is_flag=True, help="Take its API tokens away too. An operator's always are.")
+def password(email: str, revoke_tokens: bool) -> None:
     """Set a new password, and end all sessions of the account. The password comes as for `create`."""
-    new_hash = hash_password(_new_password())
+    new_hash = hash_password(_new_password(_address_in(email)))
     try:
         with transaction() as session:
             account = account_of(session, email)
             address = account.email
             if change_password(session, account, new_hash) is None:
                 raise click.ClickException("It was changed by somebody else at this moment. Nothing was done.")
+            revoked = revoke_tokens_with_password(session, account, wanted=revoke_tokens)
+            left = len(tokens.tokens_of(session, account.id))
     except SQLAlchemyError as error:
         raise no_database(error) from None
-    click.echo(f"{address} has a new password and is signed out everywhere. API tokens go on working.")
+    about = f"{left} API tokens go on working." if left else f"{revoked} API tokens were revoked." if revoked else ""
+    click.echo(f"{address} has a new password and is signed out everywhere. {about}".rstrip())
 
 
 @accounts_cli.command("invite")
@@ -108,13 +116,16 @@ def invite(email: str | None, days: int) -> None:
 
 @accounts_cli.command("promote")
 @click.argument("email")
-def promote(email: str) -> None:
+@click.option("--reason", default="", help="Why, kept with the decision.")
+def promote(email: str, reason: str) -> None:
     """Make an account an operator's."""
+    why = cut(one_line(reason), LONGEST_NOTE)
+    deciding = Deciding(parts().settings.queue_name, by=command_line_user(), reason=why)
     try:
         with transaction() as session:
             account = account_of(session, email)
-            account.role = Role.OPERATOR
             address = account.email
+            account_decisions.promote(session, account, deciding)
     except SQLAlchemyError as error:
         raise no_database(error) from None
     click.echo(f"{address} is an operator now.")
@@ -141,11 +152,15 @@ def token(email: str, name: str) -> None:
 
 def account_of(session: Session, email: str) -> Account:
     """The account of that address. Raises ClickException."""
-    address = forms.normal_email(email) or email.strip().lower()
+    address = _address_in(email)
     account = account_with(session, address)
     if account is None:
         raise click.ClickException(f"There is no account {address}.")
     return account
+
+
+def _address_in(email: str) -> str:
+    return forms.normal_email(email) or email.strip().lower()
 
 
 def no_database(error: SQLAlchemyError) -> click.ClickException:

@@ -19,16 +19,16 @@ from tasks.workflows import WORKFLOWS, AsCsv
 from webapp import wording
 from webapp.as_text import as_text
 from webapp.as_word import as_word
+from webapp.file_names import LONGEST, stem_and_ending
 from webapp.provenance import provenance_of
 from webapp.results import shown
 from webapp.sessions import viewer
-from webapp.titles import cut, one_line
+from webapp.titles import one_line
 from webapp.transactions import transaction
 from webapp.work_words import title_of
 
 documents = Blueprint("documents", __name__)
 
-LONGEST_FILENAME = 120
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
@@ -144,9 +144,9 @@ def attachment(content: bytes, filename: str, content_type: str) -> Response:
 
 def attachment_header(filename: str) -> str:
     """What makes an answer a download under this name, whatever letters it is written in (RFC 6266)."""
-    name = cut(one_line(filename).replace("/", "-").replace("\\", "-"), LONGEST_FILENAME)
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    stem, ending = stem_and_ending(one_line(filename).replace("/", "-").replace("\\", "-"))
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()[:LONGEST]
     plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
     if not plain.partition(".")[0]:
         plain = "document" + plain
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+    return f"attachment; filename=\"{plain}{ending}\"; filename*=UTF-8''{quote(stem + ending, safe='')}"

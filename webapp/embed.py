@@ -20,7 +20,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from tasks.workflows import WORKFLOWS, OptionsWrong
 from tasks.workflows.base import check_options
-from webapp import bodies, link_words, signing, status_page, upload_links, wording
+from webapp import bodies, forms, link_words, signing, status_page, upload_links, wording
 from webapp.documents import attachment, result_name
 from webapp.door import HandedIn, NotAccepted, chosen_files, take_form
 from webapp.errors import seconds_until_allowed
@@ -139,7 +139,7 @@ def status(receipt: str) -> ResponseReturnValue:
     link, page = _page(receipt)
     if page is None:
         return "", 404, {"HX-Redirect": url_for("embed.show", receipt=receipt)}
-    known = (request.args.get("rev", -1, type=int), request.args.get("t", ""))
+    known = (forms.number_asked("rev"), request.args.get("t", ""))
     if page.poll is not None and known == (page.poll.revision, page.poll.tier):
         return Response(status=204)
     announce = request.args.get("said") != status_page.said_of(page.job)

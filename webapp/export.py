@@ -25,7 +25,8 @@ from tasks.ledger.models import Attempt, JobEvent, ProviderCall
 from tasks.ledger.queries import JobView
 from webapp import log_words, tokens, upload_links
 from webapp.cursors import Cursor
-from webapp.models import Account, Identity
+from webapp.file_names import stem_and_ending
+from webapp.models import Account, BrowserSession, Identity
 from webapp.transactions import transaction
 
 TURN_SECONDS = 300.0
@@ -175,7 +176,7 @@ def _files_of(job: JobView, account_id: uuid.UUID, seen: set[uuid.UUID]) -> Iter
 def file_name(name: str) -> str:
     """The name of a document as that of a file: it leads to no other folder, on whatever system it is unpacked."""
     safe = "".join("-" if letter in '/\\:*?"<>|' or ord(letter) < 32 else letter for letter in name).strip(" .")
-    return safe or "document"
+    return "".join(stem_and_ending(safe)) or "document"
 
 
 def _account(account: Account) -> dict[str, Any]:
@@ -183,6 +184,10 @@ def _account(account: Account) -> dict[str, Any]:
         owned = tokens.tokens_of(database, account.id)
         wish = wishes.wish_of(database, account.id)
         linked = database.execute(select(Identity).where(Identity.account_id == account.id)).scalars().all()
+        begun = (
+            select(BrowserSession).where(BrowserSession.account_id == account.id).order_by(BrowserSession.created_at)
+        )
+        signed_in = database.execute(begun).scalars().all()
         links = upload_links.links_of(database, account.id, limit=1000, before=None)
     return {
         "email": account.email,
@@ -193,6 +198,7 @@ def _account(account: Account) -> dict[str, Any]:
         "api_tokens": [
             {"name": one.name, "created_at": one.created_at, "last_used_at": one.last_used_at} for one in owned
         ],
+        "sessions": [{"created_at": one.created_at, "last_seen_at": one.seen_at} for one in signed_in],
         "notices": None
         if wish is None
         else {

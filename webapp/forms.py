@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from email_validator import EmailNotValidError, validate_email
+from flask import request
 
-from tasks.languages import _
 from webapp import account_words
+from webapp.password_rules import password_fault
 from webapp.titles import cut, one_line
 
-SHORTEST_PASSWORD = 10
-LONGEST_PASSWORD = 200
 LONGEST_TOKEN_NAME = 60
 LONGEST_EMAIL = 254
+LARGEST = 2**63 - 1
+"""The largest number that a column of the database holds."""
+MOST_DIGITS = len(str(LARGEST))
+"""Longer ones are not even tried: `int` raises an error for some thousands of digits."""
 
 
 @dataclass
@@ -36,15 +39,6 @@ def normal_email(typed: str) -> str | None:
         return None
 
 
-def password_fault(password: str) -> str | None:
-    """What is wrong with a new password; None if nothing is."""
-    if len(password) < SHORTEST_PASSWORD:
-        return _("Use at least %(least)s characters.", least=SHORTEST_PASSWORD)
-    if len(password) > LONGEST_PASSWORD:
-        return _("Use at most %(most)s characters.", most=LONGEST_PASSWORD)
-    return None
-
-
 def read_registration(form: Mapping[str, str]) -> Credentials:
     """The credentials of a new account."""
     typed = form.get("email", "")
@@ -52,7 +46,7 @@ def read_registration(form: Mapping[str, str]) -> Credentials:
     read = Credentials(email or typed.strip()[:LONGEST_EMAIL], form.get("password", ""))
     if email is None:
         read.errors["email"] = str(account_words.NO_ADDRESS)
-    fault = password_fault(read.password)
+    fault = password_fault(read.password, read.email)
     if fault:
         read.errors["password"] = fault
     return read
@@ -67,7 +61,7 @@ def read_address(form: Mapping[str, str]) -> Credentials:
 
 def read_sign_in(form: Mapping[str, str]) -> Credentials:
     """The credentials somebody signs in with. Nothing is checked here: every wrong pair gets the same answer."""
-    typed = form.get("email", "")
+    typed = form.get("email", "").replace("\0", "\ufffd")  # which no address has, and the database cannot hold
     return Credentials(normal_email(typed) or typed.strip().lower()[:LONGEST_EMAIL], form.get("password", ""))
 
 
@@ -77,5 +71,17 @@ def read_token_name(form: Mapping[str, str]) -> str:
 
 
 def number_in(typed: str, most: int) -> int | None:
-    """The number that was typed; None if it is none from 1 to `most`."""
-    return int(typed) if typed.isascii() and typed.isdecimal() and 1 <= int(typed) <= most else None
+    """Read the number that was typed; None if it is none from 1 to `most`."""
+    number = whole_number(typed)
+    return number if number is not None and 1 <= number <= most else None
+
+
+def whole_number(typed: str) -> int | None:
+    """Read a number without a sign, in the digits 0 to 9; None for everything else, and for one with too many."""
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) <= MOST_DIGITS else None
+
+
+def number_asked(name: str) -> int | None:
+    """Read a number of the query that an address of ours carries; None where it is missing, or none of ours."""
+    number = whole_number(request.args.get(name, ""))
+    return None if number is None or number > LARGEST else number

@@ -16,7 +16,7 @@ from tasks.ledger import gates, transitions
 from tasks.ledger.pulse import pulse_of
 from tasks.ledger.recording import IdempotencyKeyReused
 from tasks.ledger.states import WAITING, State
-from webapp import bodies, deadlines, my_documents, status_page, wording
+from webapp import bodies, deadlines, forms, my_documents, status_page, wording
 from webapp.door import NotAccepted, chosen_files, take_form
 from webapp.errors import form_too_old, not_found
 from webapp.handing_in import MOST_AT_ONCE, Outcome, hand_in_each
@@ -212,7 +212,7 @@ def fragment(page: StatusPage, *, announce: bool = True, notice: str | None = No
 def status(job_id: uuid.UUID) -> ResponseReturnValue:
     """The fragment a page polls for: 204 while it already shows everything there is to show."""
     settings = parts().settings
-    known, tier = request.args.get("rev", -1, type=int), request.args.get("t", "")
+    known, tier = forms.number_asked("rev"), request.args.get("t", "")
     with transaction() as database:
         pulse = pulse_of(database, job_id, viewer().id)
         unchanged = (

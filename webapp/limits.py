@@ -16,6 +16,7 @@ from tasks.languages import _, gettext, lazy
 from tasks.ledger import limits
 from tasks.ledger.limits import Allowance, Limit, LimitReached, Standing
 from webapp.door import NotAccepted
+from webapp.forms import whole_number
 from webapp.measures import number
 from webapp.moments import clock_in_words, day_in_words
 from webapp.parts import parts
@@ -113,8 +114,8 @@ def used_of(used: int, most: int) -> str:
 
 def limit_in(typed: str, limit: Limit) -> int | None:
     """A limit as an operator types it, 0 for none; None if it is not one."""
-    well = typed.isascii() and typed.isdigit() and len(typed) < 20 and int(typed) <= MOST[limit]
-    return int(typed) if well else None
+    number = whole_number(typed)
+    return number if number is not None and number <= MOST[limit] else None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tasks.ledger import decision_models, grace  # noqa: F401  (their tables belong to the metadata too)
+from tasks.ledger.account_models import DisabledAccount
 from tasks.ledger.limit_models import AcceptedJob, AccountLimits
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
 from tasks.ledger.notice_models import NoticeWish
@@ -30,7 +31,7 @@ class Account(Base):
     """A person. `email` is stored in lower case. Flask-Login asks the four `is_…` questions.
 
     `password_hash` is NO_PASSWORD for who signs in elsewhere. `email_proven_at` None: nobody has shown that the address
-    is theirs. A session counts while it carries today's `session_stamp`. `exporting_until` None: no export runs.
+    is theirs. A session counts while it has today's `session_stamp`. `exporting_until` None: no export runs.
     `language` None: the one that the browser asks for.
     """
 
@@ -68,6 +69,25 @@ class Account(Base):
     def has_password(self) -> bool:
         """Whether one can sign in with a password."""
         return self.password_hash != NO_PASSWORD
+
+
+class BrowserSession(Base):
+    """A sign-in that was not ended yet. The cookie holds its id; without this row the cookie opens nothing.
+
+    It counts while `stamp` is the account's `session_stamp`. `seen_at` is moved on once a day.
+    """
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        Index("sessions_of_an_account", "account_id", "seen_at"),
+        Index("sessions_longest_unseen", "seen_at"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    account_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    stamp: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class Invitation(Base):
@@ -158,7 +178,7 @@ for owned in (Job, Document, Submission):
     owned.__table__.append_constraint(  # type: ignore[attr-defined]
         ForeignKeyConstraint(["account_id"], ["accounts.id"], name=f"fk_{owned.__tablename__}_account_id")
     )
-for gone_with_it in (NoticeWish, AccountLimits, AcceptedJob):
+for gone_with_it in (NoticeWish, AccountLimits, AcceptedJob, DisabledAccount):
     gone_with_it.__table__.append_constraint(  # type: ignore[attr-defined]
         ForeignKeyConstraint(
             ["account_id"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from flask import Flask, Response, session
+from flask import Flask, Response, request, session
 
 if TYPE_CHECKING:
     from tasks.settings import Settings
@@ -75,6 +75,7 @@ class SignInService:
         """Who came back, by the request that is being answered. Raises NotSignedIn."""
         try:
             self._prepare()
+            self._check_who_answers(request.args.get("iss"))
             token = self._client.authorize_access_token(
                 claims_options={
                     "iss": {"essential": True, "value": self._issuer},
@@ -96,6 +97,15 @@ class SignInService:
             claims = more if more.get("sub") == subject else {}
         address = claims.get("email") if claims.get("email_verified") is True else None
         return Person(self._issuer, str(subject), address if isinstance(address, str) else None)
+
+    def _check_who_answers(self, issuer: str | None) -> None:
+        """Refuse an answer that names another service, or none where ours says that it names itself (RFC 9207).
+
+        Else a service that is under attack could have its codes sent to us as those of ours. Raises NotSignedIn.
+        """
+        named = self._client.load_server_metadata().get("authorization_response_iss_parameter_supported") is True
+        if issuer != self._issuer and (named or issuer is not None):
+            raise NotSignedIn("refused")
 
     def _prepare(self) -> None:
         """Read what the service says of itself, once a process. It must be the one that was asked."""

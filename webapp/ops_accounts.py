@@ -1,18 +1,20 @@
-"""The accounts of the site as an operator sees them: how much each asks for, and how much it may. No document."""
+"""The accounts of the site as an operator sees them: what each asks for, what it may, and whether. No document."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from tasks.ledger import decisions, limits
+from tasks.ledger import decisions, disabling, limits
 from tasks.ledger.limits import Limit
 from tasks.operator_words import DECIDED, LONGEST_NOTE
+from webapp import account_decisions, tokens
+from webapp.account_decisions import Deciding, NotDecided
 from webapp.forms import LONGEST_EMAIL
 from webapp.limits import MOST, NAMES, limit_in
 from webapp.models import Account
@@ -37,11 +39,13 @@ def accounts() -> ResponseReturnValue:
     begins, after = _typed("q"), _typed("after")
     with transaction() as database:
         found = accounts_of(database, begins, after, limit=PAGE + 1)
+        disabled = disabling.disabled_among(database, [one.id for one in found[:PAGE]])
         use = limits.use_of(database, [one.id for one in found[:PAGE]], parts().settings.limits)
     return render_template(
         "ops/accounts.html",
         accounts=found[:PAGE],
         use=use,
+        disabled=disabled,
         begins=begins,
         after=found[PAGE - 1].email if len(found) > PAGE else None,
         paged=bool(after),
@@ -96,6 +100,54 @@ def set_limits(account_id: uuid.UUID) -> ResponseReturnValue:
     return redirect(url_for("ops_accounts.account", account_id=account_id), 303)
 
 
+DECISIONS: Mapping[str, tuple[Callable[[Session, Account, Deciding], object], str, str]] = {
+    "disable": (
+        account_decisions.disable,
+        "The account is disabled. It is signed out everywhere, its API tokens and upload links open nothing, and no "
+        "job of it begins.",
+        "The account was disabled already. Nothing was changed.",
+    ),
+    "enable": (
+        account_decisions.enable,
+        "The account is enabled. Its waiting jobs go on.",
+        "The account was not disabled. Nothing was changed.",
+    ),
+    "revoke-tokens": (
+        account_decisions.revoke_tokens,
+        "All its API tokens have been revoked.",
+        "It had no API tokens. Nothing was changed.",
+    ),
+    "demote": (
+        account_decisions.demote,
+        "The account is no operator’s any more.",
+        "It was no operator’s account. Nothing was changed.",
+    ),
+}
+"""By the last word of the address: what is done, and what is said when it was, and when there was nothing to do."""
+
+
+@ops_accounts.post("/accounts/<uuid:account_id>/<what>")
+def decide(account_id: uuid.UUID, what: str) -> ResponseReturnValue:
+    """Decide about an account, for a stated reason."""
+    if what not in DECISIONS:
+        abort(404)
+    reason = note_of(request.form)
+    if not reason:
+        return account_page(account_id, {"reason": SAY_WHY}), 422
+    deciding = Deciding(parts().settings.queue_name, by=viewer().email, reason=reason, account_id=viewer().id)
+    act, done, nothing_to_do = DECISIONS[what]
+    try:
+        with transaction() as database:
+            found = database.get(Account, account_id)
+            if found is None:
+                abort(404)
+            changed = act(database, found, deciding)
+    except NotDecided as refused:
+        return account_page(account_id, {"access": str(refused)}), 409
+    flash(done if changed else nothing_to_do)
+    return redirect(url_for("ops_accounts.account", account_id=account_id), 303)
+
+
 def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None) -> str:
     """The page, with each error beside its field; 404 if there is no such account."""
     site = parts().settings.limits
@@ -105,16 +157,24 @@ def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None)
             abort(404)
         own = limits.own_limits(database, account_id)
         standing = limits.standing(database, account_id, site)
+        disabled_at = disabling.disabled_since(database, account_id)
+        owned = len(tokens.tokens_of(database, account_id))
         decided = decisions.about_account(database, account_id, limit=DECISIONS_SHOWN)
+    deciding = not {"access", "reason"}.isdisjoint(errors or {})  # that form, and not the one of the limits
     set_now = {str(limit): getattr(own, limit) for limit in Limit}
     return render_template(
         "ops/account.html",
         account=found,
+        disabled_at=disabled_at,
+        tokens=owned,
         names=NAMES,
         standing=standing,
         own=own,
         site=site,
-        typed=request.form if errors else {name: "" if most is None else most for name, most in set_now.items()},
+        typed=request.form
+        if errors and not deciding
+        else {name: most for name, most in set_now.items() if most is not None},
+        reason=request.form.get("note", "") if deciding else "",
         errors=errors or {},
         decisions=decided,
         decided=DECIDED,

@@ -129,7 +129,7 @@ def open_lane() -> ResponseReturnValue:
 @ops_decisions.get("/decisions")
 def all_decisions() -> ResponseReturnValue:
     """Who decided what, and why, newest first."""
-    before = request.args.get("before", type=int)
+    before = forms.number_asked("before")
     with transaction() as database:
         found = decisions.newest(database, parts().settings.queue_name, limit=PAGE + 1, before=before)
     older = found[PAGE - 1].id if len(found) > PAGE else None

@@ -42,7 +42,8 @@ class Asked:
 def read(session: Session, arguments: Mapping[str, str]) -> Asked:
     """Read the filters. What is not one of ours counts as not given."""
     names = ("state", "category", "workflow", "age", "account")
-    typed = {name: arguments[name].strip()[:LONGEST_EMAIL] for name in names if arguments.get(name, "").strip()}
+    given = {name: arguments.get(name, "").replace("\0", "").strip()[:LONGEST_EMAIL] for name in names}
+    typed = {name: value for name, value in given.items() if value}
     state, category, age = typed.get("state", ""), typed.get("category", ""), AGES.get(typed.get("age", ""))
     asked = Asked(
         Wanted(

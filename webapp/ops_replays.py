@@ -167,7 +167,7 @@ def choice_of(given: MultiDict[str, str]) -> Choice:
     """What was chosen: named jobs, or a category and a code. 404 for what chooses nothing."""
     category = given.get("category", "")
     if category in set(Category):
-        return Choice(category=category, code=given.get("code") or None)
+        return Choice(category=category, code=given.get("code", "").replace("\0", "") or None)
     try:
         jobs = [uuid.UUID(name) for name in given.getlist("job")]
     except ValueError:

@@ -8,11 +8,12 @@ from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
 from tasks.languages import LANGUAGES, _, language
-from webapp import account_words, export, forms, languages
-from webapp.account_changes import change_language, change_password, end_sessions
+from webapp import account_words, devices, export, languages
+from webapp.account_changes import change_language, change_password, end_sessions, revoke_tokens_with_password
 from webapp.accounts import account_page, accounts, back_to, is_theirs, own_password_limit
 from webapp.documents import attachment_header
 from webapp.parts import parts
+from webapp.password_rules import password_fault
 from webapp.passwords import hash_password
 from webapp.resetting import owe_news_of_password
 from webapp.sessions import begin_session, end_session, viewer
@@ -31,21 +32,24 @@ def new_password() -> ResponseReturnValue:
         said = account_words.NOT_YOUR_PASSWORD if account.has_password else account_words.SHOW_WHO_YOU_ARE
         return account_page(errors={"current-password": said}), 403
     password = request.form.get("new", "")
-    fault = forms.password_fault(password)
+    fault = password_fault(password, account.email)
     if fault:
         return account_page(errors={"new-password": fault}), 422
     new_hash = hash_password(password)
     with transaction() as database:
         stamp = change_password(database, account, new_hash)
         if stamp is not None:
+            revoked = revoke_tokens_with_password(database, account, wanted="revoke_tokens" in request.form)
             owe_news_of_password(database, account)
     if stamp is None:
         end_session()
         flash(str(account_words.CHANGED_MEANWHILE))
         return redirect(url_for("accounts.sign_in"), 303)
-    log.info("account.password_changed", account=account.id.hex)
+    log.info("account.password_changed", account=account.id.hex, tokens_revoked=revoked)
     begin_session(account, stamp)
     flash(str(account_words.PASSWORD_CHANGED))
+    if revoked:
+        flash(account_words.tokens_revoked(revoked))
     return redirect(url_for("accounts.show"), 303)
 
 
@@ -53,10 +57,13 @@ def new_password() -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 def sign_out_everywhere() -> ResponseReturnValue:
     """End every session of the account, this one too."""
+    account = viewer()
     with transaction() as database:
-        end_sessions(database, viewer().id)
-    log.info("account.sessions_ended", account=viewer().id.hex)
+        stamp = end_sessions(database, account.id)
+    log.info("account.sessions_ended", account=account.id.hex)
     end_session()
+    if stamp is not None:
+        devices.remember(account.id, stamp)  # they were signed in here just now
     flash(str(account_words.SIGNED_OUT_EVERYWHERE))
     return redirect(url_for("accounts.sign_in"), 303)
 

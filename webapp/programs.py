@@ -11,6 +11,7 @@ from flask import Response, json, request
 from tasks.workflows import Lines, Workflow
 from webapp.door import NotAccepted
 from webapp.errors import problem
+from webapp.forms import whole_number
 
 LONGEST_NAME_SHOWN = 60
 
@@ -117,7 +118,7 @@ def number_in_query(name: str, low: int, high: int) -> int | None:
     given = request.args.get(name)
     if given is None:
         return None
-    # Eighteen digits are more than any of our numbers has, and few enough for int() to be quick about.
-    if not (given.isascii() and given.isdigit() and len(given) <= 18 and low <= int(given) <= high):
+    number = whole_number(given)
+    if number is None or not low <= number <= high:
         raise Problem(problem(422, f"{name} is out of range", f"Use {low} to {high}.", field=name))
-    return int(given)
+    return number

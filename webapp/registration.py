@@ -16,15 +16,18 @@ from flask_login import current_user
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 
+from tasks.ledger import notices
 from tasks.notices.links import read_token
 from webapp import account_words, forms, invitations
 from webapp.account_changes import account_with
-from webapp.accounts import accounts, address_key, back_to, typed_again
+from webapp.accounts import accounts, back_to, typed_again
+from webapp.attempts import limit_mails, may_be_mailed
 from webapp.extensions import limiter
 from webapp.forms import Credentials
 from webapp.models import Account, Invitation
 from webapp.owing import owe_mail
 from webapp.parts import parts
+from webapp.password_rules import password_fault
 from webapp.passwords import hash_password
 from webapp.security import safe_next
 from webapp.sessions import asked_next, begin_session, next_page
@@ -75,8 +78,7 @@ def invited(token: str) -> ResponseReturnValue:
 
 
 @accounts.post("/register")
-@limiter.limit("30 per hour")
-@limiter.limit("5 per hour", key_func=address_key, exempt_when=lambda: not parts().settings.can_mail)
+@limit_mails(when=lambda: parts().settings.can_mail)
 def create_account() -> ResponseReturnValue:
     """A new account, signed in at once; where the site can send mail: a link to make it with."""
     found = entrance(request.form.get("invitation", ""))
@@ -115,8 +117,12 @@ def add_account(account: Account, invitation_id: uuid.UUID | None) -> None:
 
 def owe_link(address: str, invitation: Invitation | None) -> None:
     """Owe a mail to this address, with as much work whether or not there is an account with it."""
+    wanted = may_be_mailed()
     with transaction() as database:
         known = account_with(database, address)
+        if not wanted:
+            notices.owe_nobody(database, queue=parts().settings.queue_name, what="registration.confirm")
+            return
         facts = {"address": address, "invitation": "" if invitation is None else invitation.id.hex}
         owe_mail(
             database,
@@ -148,7 +154,7 @@ def create_proven_account(token: str) -> ResponseReturnValue:
         return redirect(url_for("accounts.sign_in"), 303)
     address, invitation_id = proven
     wanted = Credentials(address, request.form.get("password", ""))
-    fault = forms.password_fault(wanted.password)
+    fault = password_fault(wanted.password, wanted.email)
     if fault:
         wanted.errors["password"] = fault
         return password_page(token, wanted, 422)

@@ -15,21 +15,24 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import notices as ledger
 from tasks.notices.links import read_token
-from webapp import account_words, forms
+from webapp import account_words, devices, forms, tokens
 from webapp.account_changes import (
     account_with,
     change_password,
     close_other_ways_in,
     password_stamp,
     prove_address,
+    revoke_tokens_with_password,
 )
-from webapp.accounts import accounts, address_key, back_to, typed_again
+from webapp.accounts import accounts, back_to, typed_again
+from webapp.attempts import limit_mails, may_be_mailed
 from webapp.errors import not_found
 from webapp.extensions import limiter
 from webapp.forms import Credentials
 from webapp.models import Account
 from webapp.owing import owe_mail
 from webapp.parts import parts
+from webapp.password_rules import password_fault
 from webapp.passwords import hash_password
 from webapp.sessions import end_session
 from webapp.transactions import transaction
@@ -48,17 +51,17 @@ def forgotten() -> ResponseReturnValue:
 
 
 @accounts.post("/reset")
-@limiter.limit("20 per hour")
-@limiter.limit("5 per hour", key_func=address_key)
+@limit_mails(when=lambda: True)
 def ask_for_link() -> ResponseReturnValue:
     """Owe a link to whoever has an account, and give everybody the same answer."""
     _only_with_mail()
     given = forms.read_address(request.form)
     if given.errors:
         return asking_page(given, 422)
+    wanted = may_be_mailed()
     with transaction() as database:
         account = account_with(database, given.email)
-        if account is None:
+        if account is None or not wanted:
             ledger.owe_nobody(database, queue=parts().settings.queue_name, what="password.reset")
         else:
             facts = {"account": account.id.hex, "stamp": password_stamp(account.password_hash)}
@@ -87,7 +90,7 @@ def choose_new_password(token: str) -> ResponseReturnValue:
         account = _account_of(database, token)
     if account is None:
         return _link_over()
-    return new_password_page(token, Credentials(account.email, ""), 200)
+    return new_password_page(token, account, Credentials(account.email, ""), 200)
 
 
 @accounts.post("/reset/<token>")
@@ -99,22 +102,27 @@ def reset_password(token: str) -> ResponseReturnValue:
     if account is None:
         return _link_over()
     wanted = Credentials(account.email, request.form.get("password", ""))
-    fault = forms.password_fault(wanted.password)
+    fault = password_fault(wanted.password, wanted.email)
     if fault:
         wanted.errors["password"] = fault
-        return new_password_page(token, wanted, 422)
+        return new_password_page(token, account, wanted, 422)
     new_hash = hash_password(wanted.password)
     unproven = account.email_proven_at is None
     with transaction() as database:
-        if change_password(database, account, new_hash) is None:
+        stamp = change_password(database, account, new_hash)
+        if stamp is None:
             return _link_over()
+        revoked = revoke_tokens_with_password(database, account, wanted="revoke_tokens" in request.form)
         if unproven:  # whoever made it may not have been the one whose address it is
             close_other_ways_in(database, account.id)
         prove_address(database, account.id)
         owe_news_of_password(database, account)
     log.info("account.password_reset", account=account.id.hex, unproven=unproven)
     end_session()
+    devices.remember(account.id, stamp)  # whoever reads the mails is nobody who guesses
     flash(str(account_words.RESET_DONE))
+    if revoked and not unproven:
+        flash(account_words.tokens_revoked(revoked))
     if unproven:
         flash(str(account_words.RESET_TOOK_BACK))
     return redirect(url_for("accounts.sign_in"), 303)
@@ -143,10 +151,15 @@ def _account_of(database: Session, token: str) -> Account | None:
     return account if account is not None and password_stamp(account.password_hash) == facts[1] else None
 
 
-def new_password_page(token: str, wanted: Credentials, status: int) -> ResponseReturnValue:
-    """The form for the new password."""
+def new_password_page(token: str, account: Account, wanted: Credentials, status: int) -> ResponseReturnValue:
+    """Show the form for the new password of this account."""
     action = url_for("accounts.reset_password", token=token)
-    return render_template("new_password.html", wanted=wanted, action=action, about="reset"), status
+    with transaction() as database:
+        owned = tokens.tokens_of(database, account.id)
+    page = render_template(
+        "new_password.html", wanted=wanted, action=action, about="reset", account=account, tokens=owned
+    )
+    return page, status
 
 
 def _link_over() -> ResponseReturnValue:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from webapp import account_words, forms, identities, invitations
 from webapp.account_changes import account_with, prove_address
-from webapp.accounts import account_page, accounts, back_to, is_theirs, own_password_limit, sign_in_page
+from webapp.accounts import account_page, accounts, back_to, is_locked_out, is_theirs, own_password_limit, sign_in_page
 from webapp.extensions import limiter
 from webapp.forms import Credentials
 from webapp.models import NO_PASSWORD, Account
@@ -62,6 +62,8 @@ def back_from_service() -> ResponseReturnValue:
         if wish.get("link"):
             return _link(person, wish["link"])
         account = _account_for(person, wish.get("invitation", ""))
+        if is_locked_out(account):
+            raise NotSignedIn("disabled")
     except NotSignedIn as refused:
         return _refused(refused.code)
     log.info("account.signed_in_by_service", account=account.id.hex)

@@ -8,6 +8,8 @@ from tasks.languages import lazy
 
 LONGEST = 200
 FIRST_WORDS = 60
+MOST_READ = 10_000
+"""Characters of a line that are looked at: many more than any of them may have."""
 NAMELESS = lazy("Untitled document")
 
 
@@ -33,8 +35,8 @@ def title_of_text(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without control characters, all white space as single spaces."""
-    return " ".join(clean(text).split())
+    """The text without control characters, all white space as single spaces. Of a very long one, its beginning."""
+    return " ".join(clean(text[:MOST_READ]).split())
 
 
 def cut(text: str, limit: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from tasks.ledger.disabling import is_disabled
 from tasks.ledger.intervals import seconds
 from webapp.models import ApiToken
 
@@ -24,13 +25,24 @@ def make_token(session: Session, account_id: uuid.UUID, name: str) -> str:
     return token
 
 
+class AccountDisabled(Exception):
+    """The token is right, and an operator has disabled its account."""
+
+
 def owner_of(session: Session, token: str) -> uuid.UUID | None:
-    """The account of a token, whose use is noted at most once a minute; None for one that is not known."""
+    """Find the account of a token, whose use is noted at most once a minute; None for one that is not known.
+
+    Raises AccountDisabled.
+    """
     found = session.execute(
-        select(ApiToken.id, ApiToken.account_id).where(ApiToken.token_hash == _hash(token))
+        select(ApiToken.id, ApiToken.account_id, is_disabled(ApiToken.account_id).label("disabled")).where(
+            ApiToken.token_hash == _hash(token)
+        )
     ).one_or_none()
     if found is None:
         return None
+    if found.disabled:
+        raise AccountDisabled
     session.execute(
         update(ApiToken)
         .where(

@@ -17,6 +17,7 @@ from flask import render_template, url_for
 from sqlalchemy import Select, case, delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
+from tasks.ledger.disabling import is_disabled
 from tasks.ledger.intervals import seconds
 from webapp import signing
 from webapp.cursors import Cursor
@@ -34,7 +35,7 @@ ADDRESS = ORIGIN.removesuffix("$") + r"([/?#][!#$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?
 
 
 class LinkState(StrEnum):
-    """Whether documents may be handed in by a link, and if not, why."""
+    """Whether documents may be handed in by a link, and if not, why. Those of a disabled account count as revoked."""
 
     OPEN = "open"
     USED_UP = "used_up"
@@ -102,7 +103,7 @@ def is_address(text: str) -> bool:
 
 def _links() -> Select[Any]:
     state = case(
-        (UploadLink.revoked_at.is_not(None), LinkState.REVOKED),
+        (UploadLink.revoked_at.is_not(None) | is_disabled(UploadLink.account_id), LinkState.REVOKED),
         (UploadLink.expires_at <= func.now(), LinkState.EXPIRED),
         (UploadLink.uses >= UploadLink.max_uses, LinkState.USED_UP),
         else_=LinkState.OPEN,
@@ -189,6 +190,7 @@ def take_use(session: Session, link_id: uuid.UUID, job_id: uuid.UUID) -> None:
             UploadLink.revoked_at.is_(None),
             UploadLink.expires_at > func.now(),
             UploadLink.uses < UploadLink.max_uses,
+            ~is_disabled(UploadLink.account_id),
         )
         .values(uses=UploadLink.uses + 1)
         .returning(UploadLink.id)

@@ -49,6 +49,11 @@ class Decided(StrEnum):
     REPLAY = "replay"
     STOP_REPLAY = "stop_replay"
     SET_LIMITS = "set_limits"
+    DISABLE_ACCOUNT = "disable_account"
+    ENABLE_ACCOUNT = "enable_account"
+    REVOKE_TOKENS = "revoke_tokens"
+    PROMOTE = "promote"
+    DEMOTE = "demote"
 
 
 class Gate(Base):
@@ -142,12 +147,7 @@ class Decision(Base):
     __table_args__ = (
         CheckConstraint(one_of("what", Decided), name="decision_is_known"),
         Index("decisions_of_a_queue", "queue", "id"),
-        Index(
-            "decisions_about_an_account",
-            text("(facts ->> 'account')"),
-            "id",
-            postgresql_where=text("what = 'set_limits'"),
-        ),
+        Index("decisions_about_an_account", text("(facts ->> 'account')"), "id"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)

@@ -66,8 +66,7 @@ def _in_word(limit: int | None) -> str:
 
 def about_account(session: Session, account_id: uuid.UUID, *, limit: int) -> Sequence[Decision]:
     """What was decided about one account, newest first."""
-    about = Decision.facts["account"].astext == str(account_id)
-    statement = select(Decision).where(Decision.what == Decided.SET_LIMITS, about)
+    statement = select(Decision).where(Decision.facts["account"].astext == str(account_id))
     return session.execute(statement.order_by(Decision.id.desc()).limit(limit)).scalars().all()
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import gates, queries, turns
+from tasks.ledger.disabling import is_held
 from tasks.ledger.gates import Standing
 from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
@@ -136,13 +137,14 @@ def unfinished(session: Session, queue: str) -> dict[State, int]:
 
 
 def _owed(session: Session, queue: str) -> Select[int, int, Any]:
-    late: ColumnElement[bool] = Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)
+    goes_on = ~is_held()
+    late: ColumnElement[bool] = (Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)) & goes_on
     if turns.hold_back(session, queue):
         late &= turns.needs_no_turn()
     return select(
         func.count(),
         func.count().filter(late),
-        func.extract("epoch", func.now() - func.min(Delivery.not_before)),
+        func.extract("epoch", func.now() - func.min(Delivery.not_before).filter(goes_on)),
     ).where(Delivery.queue == queue)
 
 

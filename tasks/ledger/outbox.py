@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from tasks.ledger import gates, turns
+from tasks.ledger.disabling import is_held
 from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Delivery, Job
 from tasks.ledger.states import WAITING
@@ -167,7 +168,7 @@ def bring_all_forward(session: Session, queue: str) -> int:
 def seconds_until_next_due(session: Session, queue: str) -> float | None:
     """How long until the next delivery is due; 0 if one is due now, None if none is owed or none may be handed over.
 
-    Those that wait for their turn are due only while there is room.
+    Those that wait for their turn are due only while there is room, and while their account is not disabled.
     """
     if gates.of(session, queue).dispatch_stopped:
         return None
@@ -175,6 +176,8 @@ def seconds_until_next_due(session: Session, queue: str) -> float | None:
     due = due.where(Delivery.queue == queue)
     if turns.room(session, queue) <= 0:
         due = due.where(turns.needs_no_turn())
+    else:
+        due = due.where(or_(turns.needs_no_turn(), ~is_held()))
     wait = session.execute(due).scalar()
     return None if wait is None else max(0.0, float(wait))
 
@@ -182,12 +185,14 @@ def seconds_until_next_due(session: Session, queue: str) -> float | None:
 def oldest_overdue_seconds(session: Session, queue: str) -> float:
     """How long the oldest owed delivery has been allowed to run without being claimed; 0 if none waits.
 
-    Also 0 while an operator has paused the work: then nothing is late.
+    Also 0 while an operator has paused the work: then nothing is late. What a disabled account waits for is not late.
     """
     if gates.of(session, queue).shut:
         return 0.0
     age = session.execute(
-        select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(Delivery.queue == queue)
+        select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(
+            Delivery.queue == queue, ~is_held()
+        )
     ).scalar()
     return max(0.0, float(age or 0))
 

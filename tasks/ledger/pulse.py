@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger.decision_models import Gate
+from tasks.ledger.disabling import is_disabled
 from tasks.ledger.models import Delivery, Job
 from tasks.ledger.states import WAITING, State
 
@@ -21,7 +22,8 @@ class Pulse:
     `seconds_to_attempt` is None unless waiting to retry; `seconds_overdue` is how long it could have been started by
     a free worker, None when its time has not come, a worker has it, or the work is paused. `undelivered`: what it is
     owed was never handed to the queue, though neither a lane nor an operator holds it back; `deliveries` is how many
-    it was ever owed. `paused`: it waits for an operator, who has paused the work, and for nobody else.
+    it was ever owed. `paused`: it waits for an operator, who has paused the work or disabled the account, and for
+    nobody else.
     """
 
     revision: int
@@ -40,7 +42,7 @@ def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Puls
     def in_seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.extract("epoch", interval)
 
-    stopped = func.coalesce(Gate.dispatch_stopped, False)
+    stopped = func.coalesce(Gate.dispatch_stopped, False) | is_disabled(Job.account_id)
     held_back = stopped | Gate.at_once.is_not(None)
     row = session.execute(
         select(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MIGRATIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+MIGRATIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 """In their order. Migrations expand first and contract later, so code of one migration before runs on the newest."""
 
 

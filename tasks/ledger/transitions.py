@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger import gates, lanes, outbox
 from tasks.ledger.calls import close_open_calls
+from tasks.ledger.disabling import is_disabled
 from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.guarded import RELEASED_FIELDS, Claim, Refused, close_attempt, move
 from tasks.ledger.history import note
@@ -32,7 +33,8 @@ def claim(
 ) -> Claim | Refused:
     """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt.
 
-    While the lane is closed, or an operator has stopped or limited the work, no attempt begins; the delivery waits.
+    While the lane is closed, or an operator has stopped or limited the work, or disabled the account, no attempt
+    begins; the delivery waits.
     """
     barred = gates.passes(session, job_id)
     if barred is not None:
@@ -50,6 +52,7 @@ def claim(
         job_id,
         owed,
         Job.deadline_at > func.now(),
+        ~is_disabled(Job.account_id),
         generation=Job.generation + 1,
         claimed_by=worker,
         claimed_at=func.now(),
@@ -69,13 +72,13 @@ def claim(
 
 def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
     found = session.execute(
-        select(Job.state, Job.deadline_at <= func.now(), Delivery.not_before > func.now())
+        select(Job.state, Job.deadline_at <= func.now(), Delivery.not_before > func.now(), is_disabled(Job.account_id))
         .outerjoin(Delivery, Delivery.job_id == Job.id)
         .where(Job.id == job_id)
     ).one_or_none()
     if found is None:
         return Refused("unknown job")
-    state, past_deadline, early = found
+    state, past_deadline, early, disabled = found
     if state in TERMINAL:
         return Refused("finished")
     if state in (State.RUNNING, State.CANCEL_REQUESTED):
@@ -85,6 +88,9 @@ def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
     if early:
         outbox.bring_forward(session, job_id)
         return Refused("early")
+    if disabled:
+        outbox.hand_over_again(session, job_id)
+        return Refused("disabled")
     return Refused("not owed")
 
 

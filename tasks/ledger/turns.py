@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, Subquery, case, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger import gates
+from tasks.ledger.disabling import is_disabled
 from tasks.ledger.intervals import seconds
 from tasks.ledger.models import Delivery, Job, Worker
 
@@ -71,7 +72,10 @@ def _sent(queue: str) -> ScalarSelect[int]:
 
 
 def _in_turn(queue: str) -> Subquery:
-    """The deliveries that wait for their turn; `place` counts from 1 in the order in which they will be taken."""
+    """The deliveries that wait for their turn; `place` counts from 1 in the order in which they will be taken.
+
+    Those of an account that is disabled are not among them.
+    """
     in_the_works = union_all(
         select(Job.account_id).where(Job.queue == queue, Job.lease_expires_at.is_not(None)),
         select(Job.account_id).join(Delivery, Delivery.job_id == Job.id).where(Delivery.queue == queue, on_its_way()),
@@ -86,7 +90,7 @@ def _in_turn(queue: str) -> Subquery:
         select(Delivery.job_id, Delivery.not_before, (own + func.coalesce(busy.c.jobs, 0)).label("turn"))
         .join(Job, Job.id == Delivery.job_id)
         .outerjoin(busy, busy.c.account_id == Job.account_id)
-        .where(_waits_for_its_turn(queue))
+        .where(_waits_for_its_turn(queue), ~is_disabled(Job.account_id))
     ).subquery()
     order = (turns.c.turn, turns.c.not_before, turns.c.job_id)
     return select(turns.c.job_id, func.row_number().over(order_by=order).label("place")).subquery()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from tasks.languages import _, lazy
@@ -19,8 +20,10 @@ ASK = (
     "a row, in the order of the document and in its language. Write a dash where the document does not say. Invent "
     "nothing. Write the table only; if there is no task, write only the word NONE."
 )
-UNSAFE = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet may take for the beginning of a formula: https://owasp.org/www-community/attacks/CSV_Injection"""
+UNSAFE = ("=", "+", "-", "\u2212", "@", "\t", "\r", "\n")
+"""What a spreadsheet may take for the beginning of a formula: https://owasp.org/www-community/attacks/CSV_Injection
+
+U+2212 is the minus sign of typesetters."""
 
 
 class ActionItems:
@@ -97,8 +100,11 @@ def head_in_words() -> tuple[str, ...]:
 
 
 def inert(cell: str) -> str:
-    """The cell, with an apostrophe before what a spreadsheet would calculate."""
-    return f"'{cell}" if cell.startswith(UNSAFE) else cell
+    """Put an apostrophe before what a spreadsheet would calculate.
+
+    Full-width, small and raised forms of the signs count as the signs: spreadsheets in East Asia take them so.
+    """
+    return f"'{cell}" if unicodedata.normalize("NFKC", cell[:1]).startswith(UNSAFE) else cell
 
 
 WORKFLOW = ActionItems()

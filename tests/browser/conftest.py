@@ -33,7 +33,6 @@ from tests.support import house, seeing
 from tests.support.fake_provider import FakeProvider
 from tests.support.processes import answers, process, worker
 from webapp.local.ports import free_port
-from webapp.models import Account
 from webapp.passwords import hash_password
 
 PASSWORD = "a good long password"
@@ -218,10 +217,7 @@ def password_hash() -> str:
 def account(live_site: LiveSite, email: str, password_hash: str) -> uuid.UUID:
     """The account of the person at the browser, whose password is PASSWORD."""
     with live_site.database.transaction() as session:
-        account = Account(email=email, password_hash=password_hash)
-        session.add(account)
-        session.flush()
-        return account.id
+        return house.make_account(session, email, password_hash=password_hash)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.support import house, seeing
 from tests.support.processes import answers, process
 from tests.web.conftest import Bench
 from webapp.local.ports import free_port
-from webapp.models import Account, Role
+from webapp.models import Role
 
 ANSWER = """## What was decided
 
@@ -41,15 +41,14 @@ class StillSite:
 
     def account(self, email: str = "ada@example.org", *, role: Role = Role.USER, password_hash: str = "-") -> uuid.UUID:
         with self.database.transaction() as session:
-            account = Account(email=email, password_hash=password_hash, role=role)
-            session.add(account)
-            session.flush()
-            return account.id
+            return house.make_account(session, email, role, password_hash)
 
     def window(self, chromium: Browser, account: uuid.UUID | None, **more: object) -> BrowserContext:
         """A browser window in which this person is signed in; None: nobody."""
         window = chromium.new_context(base_url=self.address, **more)  # type: ignore[arg-type]
         if account is not None:
+            with self.database.transaction() as session:
+                house.begin_session(session, account)
             seeing.sign_in(window, self.address, account)
         return window
 

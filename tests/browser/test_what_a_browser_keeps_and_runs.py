@@ -71,6 +71,8 @@ def front(addresses: dict[str, str]) -> Iterator[Front]:
 @pytest.fixture
 def window(chromium: Browser, front: Front) -> Window:
     context = chromium.new_context(base_url=front.address)
+    with front.database.transaction() as session:
+        house.begin_session(session, front.account_id)  # an earlier test may have signed out
     seeing.sign_in(context, front.address, front.account_id)
     return Window(front.address, front.database, front.account_id, context)
 

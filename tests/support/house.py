@@ -28,7 +28,7 @@ from tasks.ledger.states import State
 from tasks.settings import Settings
 from tests.support.nursery import ROOT as ROOT
 from tests.support.nursery import completed
-from webapp.models import Account, Role
+from webapp.models import Account, BrowserSession, Role
 
 T = TypeVar("T")
 QUEUE = "waybill-test"
@@ -133,12 +133,24 @@ def _empty() -> TextClause:
     return text(f"DO $$ BEGIN IF EXISTS (SELECT 1 FROM decisions) THEN TRUNCATE decisions; END IF; {deletes} END $$")
 
 
-def make_account(session: Session, email: str | None = None, role: Role = Role.USER) -> uuid.UUID:
-    """An account without a usable password, for tests that do not sign in."""
-    account = Account(email=email or f"{uuid.uuid4().hex[:12]}@example.org", password_hash="-", role=role)
+def make_account(
+    session: Session, email: str | None = None, role: Role = Role.USER, password_hash: str = "-"
+) -> uuid.UUID:
+    """An account and a session of it, for tests that do not sign in; without a usable password, unless one is given.
+
+    The session has the id of the account, so that `Person` and `seeing.sign_in` know it.
+    """
+    address = email or f"{uuid.uuid4().hex[:12]}@example.org"
+    account = Account(email=address, password_hash=password_hash, role=role)
     session.add(account)
     session.flush()  # the id is wanted now
+    begin_session(session, account.id)
     return account.id
+
+
+def begin_session(session: Session, account_id: uuid.UUID) -> None:
+    """Begin the session that has the id of its account, unless it is there."""
+    session.merge(BrowserSession(id=account_id, account_id=account_id, stamp=0))
 
 
 def submit(

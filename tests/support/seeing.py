@@ -13,7 +13,7 @@ from flask.sessions import SecureCookieSessionInterface
 from playwright.sync_api import BrowserContext, Page, Route
 
 from tests.support import house
-from webapp.sessions import PROVED, STAMP
+from webapp.sessions import PROVED, SESSION
 
 VENDORED = Path(__file__).parent / "vendor"
 AXE = VENDORED / "axe-core-4.14.1.min.js"
@@ -38,8 +38,14 @@ def _signer() -> Any:
 
 
 def sign_in(window: BrowserContext, address: str, account_id: uuid.UUID) -> None:
-    """Give this window the session that a sign-in would have begun."""
-    session = {"_user_id": account_id.hex, "_fresh": True, "_permanent": True, STAMP: 0, PROVED: int(time.time())}
+    """Give this window the session that `house.make_account` has begun."""
+    session = {
+        "_user_id": account_id.hex,
+        "_fresh": True,
+        "_permanent": True,
+        SESSION: account_id.hex,
+        PROVED: int(time.time()),
+    }
     window.add_cookies([{"name": "session", "value": _signer().dumps(session), "url": address, "httpOnly": True}])
 
 

@@ -30,6 +30,8 @@ class SignInService:
     more: dict[str, Any] = field(default_factory=dict)  # what the userinfo endpoint adds
     wrong: dict[str, Any] = field(default_factory=dict)
     said_issuer: str | None = None
+    names_itself: bool = False  # whether it announces that it does (RFC 9207)
+    named: str | None = None  # who the answers to a browser say that they are from
     key: Any = field(default_factory=lambda: ECKey.generate_key("P-256", {"kid": "1"}))
     shown_key: Any = None
     alg: str = "ES256"
@@ -45,6 +47,7 @@ class SignInService:
             "userinfo_endpoint": f"{self.issuer}/me",
             "id_token_signing_alg_values_supported": ["ES256", "HS256"],
             "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+            **({"authorization_response_iss_parameter_supported": True} if self.names_itself else {}),
         }
 
     def authorize(self, asked: dict[str, str]) -> str:
@@ -52,7 +55,10 @@ class SignInService:
         self.asked.append(asked)
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
-        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+        answer = {"code": code, "state": asked["state"]}
+        if self.named is not None:
+            answer["iss"] = self.named
+        return f"{asked['redirect_uri']}?{urlencode(answer)}"
 
     def token(self, form: dict[str, str], authorization: str) -> dict[str, Any] | None:
         """What a code is worth, once, to whom it was made for; None: nothing."""

@@ -9,7 +9,7 @@ import pytest
 
 from tasks.workflows import WORKFLOWS, Finished, Options, OptionsWrong, Todo
 from tasks.workflows.action_items import WORKFLOW as ACTION_ITEMS
-from tasks.workflows.action_items import rows_of
+from tasks.workflows.action_items import inert, rows_of
 from tasks.workflows.base import check_options
 from tasks.workflows.questions_answered import NOT_ANSWERED, UNSUPPORTED
 from tasks.workflows.questions_answered import WORKFLOW as QUESTIONS
@@ -61,11 +61,24 @@ def test_a_document_without_tasks_says_so() -> None:
     assert finish("action_items", {}, "NONE").text == "The document gives no task to anybody."
 
 
-@pytest.mark.parametrize("cell", ['=HYPERLINK("http://127.0.0.1:9","x")', "+1", "-1+2", "@SUM(A1)", "=1+1,2", "-"])
+SIGNS = ["\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\ufe661+1", "\ufe6bSUM(A1)", "\u22121", "\u207a1"]
+"""What looks like the signs of a formula, full-width and small, and is one to spreadsheets in East Asia."""
+
+
+@pytest.mark.parametrize(
+    "cell", ['=HYPERLINK("http://127.0.0.1:9","x")', "+1", "-1+2", "@SUM(A1)", "=1+1,2", "-", *SIGNS], ids=ascii
+)
 def test_a_formula_leaves_as_text(cell: str) -> None:
     table = finish("action_items", {}, f'| Anna | {cell} | say "now", then\twait |').text
     (_, row) = csv.reader(io.StringIO(ACTION_ITEMS.csv(table)))
     assert row == ["Anna", f"'{cell}", 'say "now", then\twait']
+
+
+@pytest.mark.parametrize(
+    ("cell", "left"), [("\t=1", "'\t=1"), ("\r=1", "'\r=1"), ("\n=1", "'\n=1"), ("1=1", "1=1"), ("", "")]
+)
+def test_only_a_cell_that_begins_like_a_formula_gets_an_apostrophe(cell: str, left: str) -> None:
+    assert inert(cell) == left
 
 
 def test_an_answer_keeps_its_passage_only_if_the_document_holds_it() -> None:

@@ -27,6 +27,7 @@ from tests.support.contract import CheckedClient
 from webapp import create_app, tokens
 from webapp.extensions import db, limiter
 from webapp.models import Role
+from webapp.sessions import SESSION
 
 
 class Browser:
@@ -59,7 +60,7 @@ class Browser:
 
 
 class Person(Browser):
-    """Somebody who is signed in."""
+    """Somebody who is signed in: `house.make_account` has begun a session that has the id of its account."""
 
     def __init__(self, app: Flask, account_id: uuid.UUID) -> None:
         super().__init__(app)
@@ -67,6 +68,7 @@ class Person(Browser):
         with self.client.session_transaction() as session:
             session["_user_id"] = account_id.hex
             session["_fresh"] = True
+            session[SESSION] = account_id.hex
 
     def post(
         self, path: str, data: dict[str, Any] | None = None, *, page: str = "/account", **more: Any

@@ -34,12 +34,11 @@ def left(database: Database) -> dict[str, int]:
 @pytest.fixture
 def registered(app: Flask, database: Database) -> Person:
     """Somebody with a password, a token and a document."""
-    account = Account(email="eve@example.org", password_hash=passwords.hash_password(PASSWORD))
     with database.transaction() as session:
-        session.add(account)
-        session.flush()
-        tokens.make_token(session, account.id, "nightly")
-    person = Person(app, account.id)
+        stored = passwords.hash_password(PASSWORD)
+        account_id = house.make_account(session, "eve@example.org", password_hash=stored)
+        tokens.make_token(session, account_id, "nightly")
+    person = Person(app, account_id)
     person.paste("A text.", idempotency_key="k")
     return person
 
@@ -143,7 +142,7 @@ def test_deleting_by_program(app: Flask, ada: Person, bob: Person, bench: Bench,
     assert not rows(database, select(Document.id))
 
 
-LEFT_OF_ANOTHER = ("accounts", "documents", "jobs", "accepted_jobs", "deliveries", "events")
+LEFT_OF_ANOTHER = ("accounts", "sessions", "documents", "jobs", "accepted_jobs", "deliveries", "events")
 
 
 def test_the_account_goes_with_everything_and_leaves_others_alone(
@@ -214,7 +213,7 @@ def test_an_account_can_be_deleted_while_its_job_is_worked_on(
     assert registered.post("/account/delete", {"password": PASSWORD, "sure": "yes"}).status_code == 303
     with pytest.raises(ClaimLost), database.transaction() as session:
         transitions.succeed(session, claim, text="Too late.", facts={})
-    assert left(database) == {"accounts": 1}  # the owner of the bench
+    assert left(database) == {"accounts": 1, "sessions": 1}  # the owner of the bench
 
 
 def test_a_document_that_is_just_being_handed_in_goes_with_the_account(
@@ -234,7 +233,7 @@ def test_a_document_that_is_just_being_handed_in_goes_with_the_account(
         house.wait_until(lambda: rows(database, waiting)[0][0] == 1)
     leaving.join()
     assert [answer.status_code for answer in answers] == [303]
-    assert left(database) == {"accounts": 1}  # somebody else
+    assert left(database) == {"accounts": 1, "sessions": 1}  # somebody else
 
 
 @pytest.mark.parametrize("what", ["page", "token", "program"])

@@ -65,13 +65,20 @@ def test_a_new_password_ends_the_other_sessions_and_no_token(app: Flask, registe
     assert is_signed_in(signed_in(app, OTHER))
 
 
-def test_it_is_the_stamp_alone_that_ended_the_other_session(app: Flask, registered: Browser) -> None:
+def test_a_sign_in_with_the_old_password_that_is_just_under_way_is_over_too(
+    app: Flask, registered: Browser, database: Database
+) -> None:
+    """Its row is written after those of the account were deleted. It is the stamp alone that ends it."""
     elsewhere = signed_in(app)
+    with database.transaction() as session:
+        late = session.execute(text("SELECT * FROM sessions ORDER BY created_at DESC LIMIT 1")).mappings().one()
     change(registered, PASSWORD, OTHER)
+    with database.transaction() as session:
+        again = "INSERT INTO sessions (id, account_id, stamp) VALUES (:id, :account_id, :stamp)"
+        session.execute(text(again), dict(late))
     assert not is_signed_in(elsewhere)
-    with elsewhere.client.session_transaction() as session:
-        assert session["_user_id"] and session["stamp"] == 0
-        session["stamp"] = 1
+    with database.transaction() as session:
+        session.execute(text("UPDATE sessions SET stamp = 1 WHERE id = :id"), dict(late))
     assert is_signed_in(elsewhere)
 
 
@@ -167,6 +174,7 @@ def test_the_export_holds_everything_that_is_theirs_and_nothing_of_others(
     assert "Bob's own" not in everything and "secret" not in everything and "password_hash" not in everything
     about = json.loads(files["account.json"])
     assert [token["name"] for token in about["api_tokens"]] == ["nightly"]
+    assert len(about["sessions"]) == 1 and about["sessions"][0]["created_at"]
     jobs = [json.loads(content) for name, content in files.items() if name.endswith("job.json")]
     by_id = {job["id"]: job for job in jobs}
     assert set(by_id) == {str(done), str(failed)}

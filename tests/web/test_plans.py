@@ -43,7 +43,7 @@ def test_no_page_reads_it_all(app: Flask, engine: Engine, settings: Settings, mo
     monkeypatch.setattr(pages, "PAGES_DEEP", 3)
     with engine.begin() as connection:
         known = history.known(connection)
-        operator = pages.workers_and_operator(connection, settings.queue_name)
+        operator = pages.workers_and_operator(connection, settings.queue_name, known.account_id)
     person, olga = pages.signed_in(app, known.account_id.hex), pages.signed_in(app, operator)
     looked: dict[str, int] = {}
     sent: dict[str, list[Statement]] = {}

@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 
 from tasks import sign_in_checks
 from tasks.database import Database
+from tasks.ledger import disabling
 from tests.support import house
 from tests.support.sign_in_service import CLIENT, SECRET, SignInService, sign_in_service
 from tests.web.conftest import Browser, Person, rows
@@ -137,6 +138,31 @@ def test_a_token_that_proves_nothing_signs_nobody_in(
     assert who(browser) is None and not rows(database, select(Account.id))
     service.wrong = {}
     assert go(browser).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("announced", "named", "status"),
+    [(True, None, 403), (True, "another", 403), (True, "itself", 303), (False, "another", 403), (False, "itself", 303)],
+)
+def test_an_answer_of_another_service_is_refused(
+    browser: Browser, service: SignInService, database: Database, announced: bool, named: str | None, status: int
+) -> None:
+    """RFC 9207: else the code of one service could be handed to the other."""
+    service.names_itself = announced
+    service.named = {"itself": service.issuer, "another": "https://id.example.com"}.get(named or "")
+    assert go(browser).status_code == status
+    assert len(rows(database, select(Account.id))) == (status == 303)
+    service.named = service.issuer
+    assert go(Browser(browser.client.application)).status_code == 303, "it was the name alone"
+
+
+def test_who_is_disabled_here_is_not_let_in_by_the_service_either(browser: Browser, database: Database) -> None:
+    assert go(browser).status_code == 303
+    with database.transaction() as session:
+        disabling.disable(session, session.execute(select(Account.id)).scalar_one())
+    answer = go(Browser(browser.client.application))
+    assert answer.status_code == 403 and "is disabled" in answer.text
+    assert who(browser) is None
 
 
 def test_a_token_that_anybody_could_have_signed_counts_for_nothing(browser: Browser, service: SignInService) -> None:

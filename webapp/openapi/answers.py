@@ -36,6 +36,7 @@ _MORE = {401: ("WWW-Authenticate",), 405: ("Allow",), 429: (*LIMITS, "Retry-Afte
 _SAID = {
     400: "The request cannot be read, for example because its body is no JSON.",
     401: "There is no token, or it is not valid.",
+    403: "The token is right, and its account was disabled by whoever runs the site; `code` is `account_disabled`.",
     404: "There is no such thing, or it belongs to another account.",
     409: "It does not go with the state of things; see `title` and `state`.",
     410: "It was there, and was deleted when its time was over; see `deleted_at`.",
@@ -45,7 +46,7 @@ _SAID = {
     429: "Too many requests; or a limit of the account is reached, which `code` names, until `until`.",
     503: PAGES[503][0] + ".",
 }
-EVERYWHERE = (401, 429, 503)
+EVERYWHERE = (401, 403, 429, 503)
 """What any request may be answered with."""
 
 
