@@ -126,7 +126,9 @@ class Answer:
 
     @property
     def cookie(self) -> str:
-        return (self.headers.get("Set-Cookie") or "").partition(";")[0]
+        """The session's; a browser that signs in is given one to be known by besides."""
+        given = [one.partition(";")[0] for one in self.headers.get_all("Set-Cookie") or []]
+        return next((one for one in given if "session=" in one), "")
 
     @property
     def proof(self) -> str:
