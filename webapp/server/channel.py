@@ -8,7 +8,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from waitress.channel import HTTPChannel
+from waitress.channel import ClientDisconnected, HTTPChannel
 
 from tasks.logs import told
 from webapp.server.answers import AppAnswer, RefusedAnswer
@@ -132,10 +132,27 @@ class Channel(HTTPChannel):
 
     def write_soon(self, data: Any) -> int:
         """Send, or keep until it can be sent. Raises ClientDisconnected."""
-        count: int = super().write_soon(data)
+        at_once = self.server.limits.buffer_bytes
+        if isinstance(data, bytes) and len(data) > at_once:
+            self._write_in_pieces(memoryview(data), at_once)
+        else:
+            super().write_soon(data)
         if self.total_outbufs_len:
             self.server.loop.nudge(self)
-        return count
+        return len(data)
+
+    def _write_in_pieces(self, data: memoryview, at_once: int) -> None:
+        """As waitress does, without a second copy in memory of what goes to a file."""
+        super().write_soon(data[:at_once])
+        with self.outbuf_lock:
+            for start in range(at_once, len(data), at_once):
+                if not self.connected:
+                    raise ClientDisconnected
+                piece = data[start : start + at_once]
+                self.outbufs[-1].append(piece)
+                self.current_outbuf_count += len(piece)
+                self.total_outbufs_len += len(piece)
+                self._flush_exception(self._flush_some, do_close=False)
 
     def service(self) -> None:
         """Answer the request that came first, in this thread."""

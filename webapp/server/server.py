@@ -15,6 +15,7 @@ from webapp.server.channel import Channel
 from webapp.server.downloads import Downloads
 from webapp.server.limits import Limits, connections_within_file_limit
 from webapp.server.loop import Loop
+from webapp.server.memory import give_back_large_blocks
 from webapp.server.refusals import RefusalLog, log
 from webapp.server.request_parser import KeptBodies
 from webapp.server.turns import Turns
@@ -237,4 +238,5 @@ def serve(worker: Worker, limits: Limits) -> None:
     """Be the main loop of a gunicorn worker."""
     if worker.cfg.is_ssl:
         raise SystemExit("TLS ends at the proxy in front: take certfile and keyfile out of gunicorn's settings.")
+    give_back_large_blocks()
     Server(worker, limits).run()
