@@ -93,10 +93,10 @@ class Site:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def visit(port: int, path: str) -> float | None:
+def visit(port: int, path: str, *, patience: float = PATIENCE_SECONDS) -> float | None:
     """How long a page took to come to somebody who has never been here; None where it did not."""
     began = time.monotonic()
-    connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_SECONDS)
+    connection = http.client.HTTPConnection(HOST, port, timeout=patience)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -223,10 +223,14 @@ def send(
 
 def print_all(rows: list[Row], sockets: int, seconds: float) -> int:
     """The table, and the verdict: 0 if all is well."""
-    machine = f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}"
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}"
+    )
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {machine}, load average {os.getloadavg()[0]:.1f}")
     print(f"{sockets} slow connections of each kind for {seconds:.0f} s; everything ran on this machine\n")
-    print("| attack | answered | quiet p50 / p95 | attacked p50 / p95 | ratio of p95 | memory | how the attackers ended |")
+    print(
+        "| attack | answered | quiet p50 / p95 | attacked p50 / p95 | ratio of p95 | memory | how the attackers ended |"
+    )
     print("|---|---|---|---|---|---|---|")
     for row in rows:
         quiet, attacked = row.quiet, row.attacked

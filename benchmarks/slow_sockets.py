@@ -102,6 +102,8 @@ class Attackers:
         while piece := await loop.sock_recv(sock, READ_BYTES):
             first = first or piece
             await asyncio.sleep(SECONDS_BETWEEN_BYTES)
+            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                return "reset"
         return ending(first) + ", cut off"
 
 

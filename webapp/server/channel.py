@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from contextlib import suppress
 from enum import Enum, auto
@@ -26,6 +27,8 @@ from webapp.server.request_parser import RequestParser
 
 if TYPE_CHECKING:
     from webapp.server.server import Server
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Overdue(Enum):
@@ -274,6 +277,7 @@ class Channel(HTTPChannel):
         else:
             if overdue is Overdue.READING:
                 self.server.refusals.count_closed("slow reader")
+                self._reset()
             self.handle_close()
 
     def _overdue(self, now: float) -> Overdue | None:
@@ -308,5 +312,10 @@ class Channel(HTTPChannel):
             self.refuse(NO_ROOM_FOR_BODY)
             return
         self.server.refusals.count_closed(why)
+        self._reset()
+        self.handle_close()
+
+    def _reset(self) -> None:
+        """Have the kernel forget what it holds for this client too. It would offer it for minutes after a close."""
         with suppress(OSError):
-            self.handle_close()
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MIN_SECONDS = 1.0
+MIN_SECONDS = 0.05
 
 
 class Pace:
