@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -69,12 +70,16 @@ class Channel(HTTPChannel):
     # What arrives
 
     def handle_events(self, readable: bool, writable: bool) -> None:
-        """Do what the socket is ready for. An error of ours ends this connection and no other."""
+        """Do what the socket is ready for."""
+        if readable:
+            self._guarded(self.handle_read)
+        if writable and self.fd is not None:
+            self._guarded(self.handle_write)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Do it. An error of ours, or a full disk, ends this connection and no other."""
         try:
-            if readable:
-                self.handle_read()
-            if writable and self.fd is not None:
-                self.handle_write()
+            act()
         except Exception as error:
             log.error("connection.broken", **told(error))
             self.handle_close()
@@ -268,8 +273,10 @@ class Channel(HTTPChannel):
     def end_if_overdue(self, now: float) -> None:
         """Answer or close where the client took too long."""
         overdue = self._overdue(now)
-        if overdue is None:
-            return
+        if overdue is not None:
+            self._guarded(lambda: self._end(overdue))
+
+    def _end(self, overdue: Overdue) -> None:
         if overdue is Overdue.HEAD:
             self.refuse(HEAD_TOO_SLOW)
         elif overdue is Overdue.BODY:
@@ -309,7 +316,7 @@ class Channel(HTTPChannel):
     def make_room(self, why: str) -> None:
         """End it because others need the room."""
         if self.has_unfinished_body and self.is_waiting:
-            self.refuse(NO_ROOM_FOR_BODY)
+            self._guarded(lambda: self.refuse(NO_ROOM_FOR_BODY))
             return
         self.server.refusals.count_closed(why)
         self._reset()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -164,10 +163,13 @@ class Server:
 
     def _connect(self, sock: socket.socket, address: Any, listener: socket.socket) -> None:
         peer, port = ("", "") if sock.family == socket.AF_UNIX else (address[0], str(listener.getsockname()[1]))
-        with suppress(OSError):  # it may be gone already, and is then found closed
+        try:
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+        except OSError:  # it is gone already
+            sock.close()
+            return
         Channel(self, sock, peer, port)
 
     # Making room

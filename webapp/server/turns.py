@@ -1,4 +1,4 @@
-"""Gives requests to the threads: pages in the order they came, downloads one at a time, by turns of their clients."""
+"""Gives requests to the threads: pages in the order they came, downloads a few at a time, by turns of their clients."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Turns:
         self._downloads: OrderedDict[str, deque[Channel]] = OrderedDict()
         self._max_waiting = max_waiting_downloads
         self._waiting = 0
-        self._downloading = self._download_was_last = self._stopping = False
-        self._room = 0
+        self._max_downloading = max(1, threads // 4)
+        self._downloading = self._room = 0
+        self._download_was_last = self._stopping = False
         self._changed = threading.Condition()
         self._threads = [
             threading.Thread(target=self._serve, name=f"request-{number}", daemon=True) for number in range(threads)
@@ -69,7 +70,7 @@ class Turns:
                 channel.abandon()
             if is_download:
                 with self._changed:
-                    self._downloading = False
+                    self._downloading -= 1
                     self._changed.notify()
 
     def _take(self) -> tuple[Channel, bool] | None:
@@ -80,7 +81,7 @@ class Turns:
         return self._take_download() or self._take_request()
 
     def _take_download(self) -> tuple[Channel, bool] | None:
-        if self._downloading or not self._waiting or self._room <= 0:
+        if self._downloading >= self._max_downloading or not self._waiting or self._room <= 0:
             return None
         client, waiting = next(iter(self._downloads.items()))
         channel = waiting.popleft()
@@ -89,7 +90,8 @@ class Turns:
         if not waiting:
             del self._downloads[client]
         self._room -= channel.known_length()
-        self._downloading = self._download_was_last = True
+        self._downloading += 1
+        self._download_was_last = True
         return channel, True
 
     def _take_request(self) -> tuple[Channel, bool] | None:
@@ -106,10 +108,3 @@ class Turns:
             if (taken := self._take_download()) is not None:
                 return taken
         return None
-
-    def cancel(self) -> None:
-        """Forget what nobody will answer any more."""
-        with self._changed:
-            self._requests.clear()
-            self._downloads.clear()
-            self._waiting = 0
