@@ -10,7 +10,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -146,7 +146,8 @@ def test_more_connections_than_may_be_push_out_those_that_wait_longest(sent: byt
     with serving(limits={**QUICK, "head_seconds": 60, "max_connections": 20}) as (port, web):
         lines = [Line(port) for _ in range(60)]
         for line in lines:
-            line.send(sent)
+            with suppress(ConnectionError):  # it may have been pushed out already
+                line.send(sent)
         with Line(port) as line:
             assert line.ask("/").startswith(b"HTTP/1.1 200")
         web.wait_for_log("too many connections")

@@ -270,9 +270,13 @@ class Channel(HTTPChannel):
 
     # Deadlines
 
+    def is_overdue(self, now: float) -> bool:
+        """Whether the client took too long over something."""
+        return self._overdue(now) is not None
+
     def end_if_overdue(self, now: float) -> None:
-        """Answer or close where the client took too long."""
-        overdue = self._overdue(now)
+        """Answer or close where the client took too long. It may have gone on since that was found."""
+        overdue = None if self.fd is None else self._overdue(now)
         if overdue is not None:
             self._guarded(lambda: self._end(overdue))
 

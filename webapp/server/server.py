@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections import deque
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,7 +21,9 @@ from webapp.server.request_parser import KeptBodies
 from webapp.server.turns import Turns
 
 RECEIVE_BYTES = 16 * 1024
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 8
+ENDED_AT_ONCE = 16
+"""Attackers come and go in the same moment. Between so many of them the others have their turn."""
 DOWNLOAD_MAY_TAKE_SECONDS = 5.0
 """A reader who is faster than others keeps on longer than this also where downloads wait."""
 YOUNG_SECONDS = 1.0
@@ -59,6 +62,7 @@ class Server:
         self._listeners = {sock.fileno(): sock for sock in (one.sock for one in worker.sockets)}
         self._listening = False
         self._swept_at = 0.0
+        self._overdue: deque[Channel] = deque()
         self.turns = Turns(worker.cfg.threads, self.max_connections // 2)
 
     # For waitress
@@ -112,17 +116,18 @@ class Server:
 
     def _turn(self, seconds: float) -> None:
         self._worker.notify()
-        self.loop.turn(seconds)
+        self.loop.turn(0 if self._overdue else seconds)
         now = time.monotonic()
         if now - self._swept_at >= self.limits.sweep_seconds:
             self._swept_at = now
             self._sweep(now)
+        for _ in range(min(ENDED_AT_ONCE, len(self._overdue))):
+            self._overdue.popleft().end_if_overdue(now)
 
     def _sweep(self, now: float) -> None:
-        unread = 0
-        for channel in self._connections():
-            channel.end_if_overdue(now)
-            unread += channel.total_outbufs_len
+        connections = self._connections()
+        self._overdue = deque(channel for channel in connections if channel.is_overdue(now))
+        unread = sum(channel.total_outbufs_len for channel in connections)
         room = self.limits.max_unread_bytes - unread
         if self.turns.set_room(room):
             self._end_slowest_reader(now, DOWNLOAD_MAY_TAKE_SECONDS)
