@@ -115,3 +115,15 @@ def test_a_burst_earns_no_credit_for_a_long_rest() -> None:
     pace.add(19_000)
     assert not pace.is_below(2_000, 19, 10), "the window has not ended"
     assert pace.is_below(2_000, 20, 10)
+
+
+def test_what_stands_still_is_slower_than_what_goes_on() -> None:
+    burst, steady = Pace(), Pace()
+    for pace in (burst, steady):
+        pace.begin(0)
+    burst.add(300_000)
+    for _ in range(5):
+        steady.add(50_000)
+        for pace in (burst, steady):
+            pace.fade()
+    assert burst.recent < steady.recent < burst.count

@@ -271,7 +271,9 @@ class Channel(HTTPChannel):
     # Deadlines
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client took too long over something."""
+        """Whether the client took too long over something. To be asked once a sweep."""
+        self.body.fade()
+        self.reading.fade()
         return self._overdue(now) is not None
 
     def end_if_overdue(self, now: float) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-MIN_SECONDS = 0.05
-
 
 class Pace:
     """The bytes of one body, or of the answers that wait for one reader."""
@@ -11,6 +9,8 @@ class Pace:
     def __init__(self) -> None:
         self.began: float | None = None
         self.count = 0
+        self.recent = 0.0
+        """What passed lately: of what passed earlier it holds half as much with each time it is faded."""
         self._window_began = 0.0
         self._window_count = 0
 
@@ -23,11 +23,17 @@ class Pace:
         if self.began is None:
             self.began = self._window_began = now
             self.count = self._window_count = 0
+            self.recent = 0.0
 
     def add(self, count: int) -> None:
         """Note that so many passed."""
         self.count += count
+        self.recent += count
         self._window_count += count
+
+    def fade(self) -> None:
+        """Let what has passed count half as much in `recent`."""
+        self.recent /= 2
 
     def is_below(self, bytes_per_second: float, now: float, window_seconds: float) -> bool:
         """Whether a window has ended in which less passed than it should. Begins the next one otherwise."""
@@ -38,10 +44,6 @@ class Pace:
             return True
         self._window_began, self._window_count = now, 0
         return False
-
-    def rate(self, now: float) -> float:
-        """Bytes in a second since it began."""
-        return self.count / max(MIN_SECONDS, now - (self.began if self.began is not None else now))
 
     def age(self, now: float) -> float:
         """For how long it has been counted."""

@@ -197,14 +197,13 @@ class Server:
         ]
         if not readers:
             return 0
-        slowest = min(readers, key=lambda channel: channel.reading.rate(now))
+        slowest = min(readers, key=lambda channel: channel.reading.recent)
         freed = slowest.total_outbufs_len
         slowest.make_room("room for other answers")
         return freed
 
     def make_room_for_bodies(self) -> None:
         """While more is kept of unanswered requests than may be: refuse the one that arrives most slowly."""
-        now = time.monotonic()
         while self.adj.kept_bodies.total > self.limits.max_all_bodies_bytes:
             arriving = [
                 channel
@@ -213,7 +212,7 @@ class Server:
             ]
             if not arriving:
                 return
-            min(arriving, key=lambda channel: channel.body.rate(now)).make_room("room for other bodies")
+            min(arriving, key=lambda channel: channel.body.recent).make_room("room for other bodies")
 
 
 def _adjustments(limits: Limits, max_announced_bytes: int | None) -> Adjustments:
