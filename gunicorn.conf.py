@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-bind = f"{os.environ.get('HOST', '0.0.0.0')}:{os.environ.get('PORT', '8000')}"
-worker_class = "gthread"
+from gunicorn.workers.base import Worker
+
+
+class BufferingWorker(Worker):
+    """Serves by `webapp.server`, where slow clients cost no thread.
+
+    It is imported in the worker alone: gunicorn's first process loads nothing of the app and stays small.
+    """
+
+    limits: ClassVar[Mapping[str, float]] = {}
+    """What differs from `webapp.server.limits.Limits`, for tests."""
+
+    def run(self) -> None:
+        """The worker's main loop."""
+        from webapp.server.limits import Limits
+        from webapp.server.server import serve
+
+        serve(self, Limits(**self.limits))
+
+
+host, port = os.environ.get("HOST") or "0.0.0.0", os.environ.get("PORT") or "8000"
+bind = f"[{host}]:{port}" if ":" in host and "[" not in host else f"{host}:{port}"
+worker_class = BufferingWorker
 workers = int(os.environ.get("WEB_CONCURRENCY") or 1)
 threads = int(os.environ.get("WEB_THREADS") or 8)
 timeout = 30

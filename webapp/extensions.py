@@ -29,7 +29,11 @@ ONE_SUBSCRIBER = 64
 
 def client_address() -> str:
     """Who is counted where nobody is signed in: the address that the last trusted proxy saw, or the connection's."""
-    given = request.remote_addr or ""
+    return subscriber(request.remote_addr or "")
+
+
+def subscriber(given: str) -> str:
+    """The line that an address belongs to: all addresses that its owner may choose from are one."""
     try:
         address = ip_address(_without_port(given))
     except ValueError:

@@ -246,4 +246,4 @@ def assert_logs_are_lines_with_ids(here: Watched, broken: uuid.UUID) -> None:
     asked = [line for line in web if line["event"] == "request.ended"]
     assert {line["status"] for line in asked} >= {200, 202, 400, 404, 500}
     assert any(line["event"] == "job.submitted" and line["job"] == broken.hex and line["request_id"] for line in web)
-    assert any(line["event"].startswith("Invalid request from ip=") for line in web)
+    assert any(line["event"] == "request.refused" and line["why"] == "malformed" for line in web)

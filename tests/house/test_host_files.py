@@ -135,7 +135,7 @@ def test_every_host_asks_the_web_process_alone_whether_it_lives(app: Flask) -> N
 
 
 def test_the_doors_are_the_same_number_wherever_it_is_written() -> None:
-    default = int(re.findall(r"'PORT', '(\d+)'", read("gunicorn.conf.py"))[0])
+    default = int(re.findall(r'"PORT"\) or "(\d+)"', read("gunicorn.conf.py"))[0])
     assert FLY["http_service"]["internal_port"] == int(FLY["env"]["PORT"]) == default
     assert DO_PARTS["web"]["http_port"] == default
     assert OURS["web"]["expose"] == [f"{default}"] and f"web:{default}" in read("Caddyfile")

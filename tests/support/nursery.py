@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = (
     "tasks.__main__", "tasks.process", "tasks.provider.openai_api", "tasks.provider.openai_background", "tasks.intake",
     "tasks.workflows", "tasks.preflight", "openai.resources.responses", "openai.resources.chat", "psycopg",
-    "rq.serializers", "rq.scheduler", "webapp", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread",
+    "rq.serializers", "rq.scheduler", "webapp", "gunicorn.app.wsgiapp", "gunicorn.workers.base", "webapp.server.server",
     "flask.cli", "flask_migrate.cli", "alembic.command", "alembic.autogenerate",
 )  # fmt: skip
 ENVIRONMENT_IS_READ_AT_IMPORT = ("tasks.fault_points",)

@@ -1,0 +1,334 @@
+"""One connection: what waitress knows of it, and how long it may still take."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from waitress.channel import ClientDisconnected, HTTPChannel
+
+from tasks.logs import told
+from webapp.server.answers import AppAnswer, RefusedAnswer
+from webapp.server.clients import client_of
+from webapp.server.pace import Pace
+from webapp.server.refusals import (
+    BODY_TOO_SLOW,
+    HEAD_TOO_SLOW,
+    NO_ROOM_FOR_BODY,
+    NO_ROOM_FOR_DOWNLOAD,
+    Refusal,
+    log,
+)
+from webapp.server.request_parser import RequestParser
+
+if TYPE_CHECKING:
+    from webapp.server.server import Server
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class Overdue(Enum):
+    """What a client took too long over."""
+
+    NOTHING_SENT = auto()
+    HEAD = auto()
+    BODY = auto()
+    READING = auto()
+    LEAVING = auto()
+
+
+class Channel(HTTPChannel):
+    """A connection. Everything but `service`, `write_soon` and what they call is done in the main thread."""
+
+    task_class = AppAnswer
+    error_task_class = RefusedAnswer
+    parser_class = RequestParser
+    server: Server
+    request: RequestParser | None
+    total_outbufs_len: int
+
+    def __init__(self, server: Server, sock: socket.socket, peer: str, port: str) -> None:
+        now = time.monotonic()
+        self.peer, self.port = peer, port
+        self.waits_since = now
+        self.body, self.reading = Pace(), Pace()
+        self._answered = False
+        self._left_at: float | None = None
+        self._heard_at = now
+        super().__init__(server, sock, (peer, 0), server.adj, map=server.loop)
+
+    @property
+    def fd(self) -> int | None:
+        """The socket's number; None when it is closed."""
+        return self._fileno  # type: ignore[no-any-return]
+
+    # What arrives
+
+    def handle_events(self, readable: bool, writable: bool) -> None:
+        """Do what the socket is ready for."""
+        if readable:
+            self._guarded(self.handle_read)
+        if writable and self.fd is not None:
+            self._guarded(self.handle_write)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Do it. An error of ours, or a full disk, ends this connection and no other."""
+        try:
+            act()
+        except Exception as error:
+            log.error("connection.broken", **told(error))
+            self.handle_close()
+
+    def readable(self) -> bool:
+        """Whether anything is expected from the client now."""
+        return self._left_at is not None or bool(super().readable())
+
+    def writable(self) -> bool:
+        """Whether something waits to be sent, or the end."""
+        return self._left_at is None and bool(super().writable())
+
+    def handle_read(self) -> None:
+        """Take what has arrived, a piece at a time, so that nobody's upload holds up the others."""
+        if not self.readable():
+            return
+        try:
+            data = self.socket.recv(self.adj.recv_bytes)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.handle_close()
+        elif self._left_at is not None:
+            self._heard_at = time.monotonic()
+        else:
+            self.received(data)
+            self.server.make_room_for_bodies()
+
+    def received(self, data: bytes) -> None:
+        """Read on in the request, or begin one."""
+        now, began = time.monotonic(), self.request is not None
+        super().received(data)
+        if self.request is None:
+            self.body.reset()
+            return
+        if not began or self.requests:
+            self.waits_since = now
+        if self.request.headers_finished:
+            self.body.begin(now)
+            self.body.add(len(data))
+
+    # What is sent
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        """Give the kernel what it takes. A connection that is gone is closed by the main thread alone."""
+        try:
+            count: int = self.socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.will_close = True
+            self.server.loop.nudge(self)
+            return 0
+        self.reading.add(count)
+        return count
+
+    def write_soon(self, data: Any) -> int:
+        """Send, or keep until it can be sent. Raises ClientDisconnected."""
+        at_once = self.server.limits.buffer_bytes
+        if isinstance(data, bytes) and len(data) > at_once:
+            self._write_in_pieces(memoryview(data), at_once)
+        else:
+            super().write_soon(data)
+        if self.total_outbufs_len:
+            self.server.loop.nudge(self)
+        return len(data)
+
+    def _write_in_pieces(self, data: memoryview, at_once: int) -> None:
+        """As waitress does, without a second copy in memory of what goes to a file."""
+        super().write_soon(data[:at_once])
+        with self.outbuf_lock:
+            for start in range(at_once, len(data), at_once):
+                if not self.connected:
+                    raise ClientDisconnected
+                piece = data[start : start + at_once]
+                self.outbufs[-1].append(piece)
+                self.current_outbuf_count += len(piece)
+                self.total_outbufs_len += len(piece)
+                self._flush_exception(self._flush_some, do_close=False)
+
+    def service(self) -> None:
+        """Answer the request that came first, in this thread."""
+        super().service()
+        if not self.requests:
+            self._answered = True
+            self.waits_since = time.monotonic()
+        self.server.loop.nudge(self)
+
+    def abandon(self) -> None:
+        """Give up on this connection, from any thread."""
+        self.will_close = True
+        self.server.loop.nudge(self)
+
+    def handle_write(self) -> None:
+        """Send what waits; then leave, where that is due."""
+        if not self.requests:
+            self._flush_exception(self._flush_some)
+        elif self.total_outbufs_len:
+            self._flush_exception(self._flush_some_if_lockable)
+        if self.close_when_flushed and not self.total_outbufs_len:
+            self._leave()
+        if self.will_close:
+            self.handle_close()
+
+    def _leave(self) -> None:
+        """Say that nothing more will come, and wait until the client has understood.
+
+        What it is still sending would otherwise be answered with a reset, which takes our last answer with it.
+        """
+        self.close_when_flushed = False
+        self._left_at = self._heard_at = time.monotonic()
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.will_close = True
+
+    def handle_close(self) -> None:
+        """End it now, with all it holds."""
+        if self.fd is None:
+            return
+        if self.request is not None:
+            self.request.close()
+            self.request = None
+        super().handle_close()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer in the app's place a client of which no request is being answered, and leave."""
+        self.count_refusal(refusal)
+        if self.request is not None:
+            self.request.close()
+            self.request = None
+        self.body.reset()
+        answer = refusal.in_full()
+        with self.outbuf_lock:
+            self.outbufs[-1].append(answer)
+            self.total_outbufs_len += len(answer)
+            self.close_when_flushed = True
+        self.handle_write()
+        self.server.loop.nudge(self)
+
+    # What others ask
+
+    def ends_with_answer(self, request: RequestParser) -> bool:
+        """Whether the connection ends with the answer to this request."""
+        said = request.headers.get("CONNECTION", "").lower()
+        by_client = said != "keep-alive" if request.version == "1.0" else "close" in said
+        return by_client or not self.server.keeps_connections
+
+    def known_length(self) -> int:
+        """How long the next answer will be, where it is known to be a download; else 0."""
+        if not self.requests or self.requests[0].error is not None or self.requests[0].command != "GET":
+            return 0
+        return self.server.downloads.length(self.requests[0].path)
+
+    def learn(self, path: str, length: int) -> None:
+        """Take note of how long an answer is."""
+        self.server.downloads.learn(path, length)
+
+    def client(self) -> str:
+        """Whose request is next."""
+        return client_of(self.requests[0].headers, self.peer, self.server.proxy_hops)
+
+    def refuse_download(self) -> None:
+        """Have the next request answered with a refusal. From any thread."""
+        self.requests[0].error = NO_ROOM_FOR_DOWNLOAD
+        self.server.add_task(self)
+
+    def count_refusal(self, refusal: Refusal) -> None:
+        """Note it for the log."""
+        self.server.refusals.count(refusal)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self.request is None and not (self.requests or self.total_outbufs_len or self._left_at is not None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether only the client is waited for: for its next request, or the rest of one."""
+        return not self.requests and not self.total_outbufs_len
+
+    @property
+    def has_unfinished_body(self) -> bool:
+        """Whether a body is arriving."""
+        return self.request is not None and bool(self.request.headers_finished)
+
+    # Deadlines
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the client took too long over something. To be asked once a sweep."""
+        self.body.fade()
+        self.reading.fade()
+        return self._overdue(now) is not None
+
+    def end_if_overdue(self, now: float) -> None:
+        """Answer or close where the client took too long. It may have gone on since that was found."""
+        overdue = None if self.fd is None else self._overdue(now)
+        if overdue is not None:
+            self._guarded(lambda: self._end(overdue))
+
+    def _end(self, overdue: Overdue) -> None:
+        if overdue is Overdue.HEAD:
+            self.refuse(HEAD_TOO_SLOW)
+        elif overdue is Overdue.BODY:
+            self.refuse(BODY_TOO_SLOW)
+        else:
+            if overdue is Overdue.READING:
+                self.server.refusals.count_closed("slow reader")
+                self._reset()
+            self.handle_close()
+
+    def _overdue(self, now: float) -> Overdue | None:
+        limits = self.server.limits
+        if self._left_at is not None:
+            quiet, all_in_all = now - self._heard_at, now - self._left_at
+            over = quiet > limits.linger_seconds or all_in_all > limits.max_linger_seconds
+            return Overdue.LEAVING if over else None
+        if self.total_outbufs_len:
+            self.reading.begin(now)
+            slowest = limits.min_bytes_per_second
+            if self.requests and self.total_outbufs_len > self.adj.outbuf_high_watermark:
+                slowest = limits.min_bytes_per_second_with_thread
+            return Overdue.READING if self.reading.is_below(slowest, now, limits.window_seconds) else None
+        self.reading.reset()
+        if self.requests:
+            self.body.reset()  # what came with an earlier request is not read on meanwhile
+            return None
+        if self.has_unfinished_body:
+            self.body.begin(now)
+            too_slow = self.body.is_below(limits.min_bytes_per_second, now, limits.window_seconds)
+            return Overdue.BODY if too_slow else None
+        waited = now - self.waits_since
+        if self.request is not None:
+            return Overdue.HEAD if waited > limits.head_seconds else None
+        patience = self.server.keepalive_seconds if self._answered else limits.head_seconds
+        return Overdue.NOTHING_SENT if waited > patience else None
+
+    def make_room(self, why: str) -> None:
+        """End it because others need the room."""
+        if self.has_unfinished_body and self.is_waiting:
+            self._guarded(lambda: self.refuse(NO_ROOM_FOR_BODY))
+            return
+        self.server.refusals.count_closed(why)
+        self._reset()
+        self.handle_close()
+
+    def _reset(self) -> None:
+        """Have the kernel forget what it holds for this client too. It would offer it for minutes after a close."""
+        with suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)

@@ -1,0 +1,16 @@
+"""Whose request it is, for the line of downloads: as the app sees it behind its proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from webapp.extensions import subscriber
+
+
+def client_of(headers: Mapping[str, str], peer: str, proxy_hops: int) -> str:
+    """The address that the last trusted proxy saw, or the connection's. `headers` as waitress names them."""
+    if proxy_hops:
+        seen = headers.get("X_FORWARDED_FOR", "").split(",")
+        if len(seen) >= proxy_hops:
+            return subscriber(seen[-proxy_hops].strip())
+    return subscriber(peer)
