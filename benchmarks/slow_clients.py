@@ -210,8 +210,7 @@ def page(port: int, path: str, cookie: str = "") -> tuple[str, str]:
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
-    given = (answer.headers.get("Set-Cookie") or cookie).partition(";")[0]
-    return given, re.findall(r'name="csrf_token" value="([^"]+)"', text)[0]
+    return session_cookie(answer) or cookie, re.findall(r'name="csrf_token" value="([^"]+)"', text)[0]
 
 
 def send(
@@ -224,7 +223,13 @@ def send(
     answer.read()
     connection.close()
     assert answer.status == 303, answer.status
-    return (answer.headers.get("Set-Cookie") or cookie).partition(";")[0], answer.headers["Location"]
+    return session_cookie(answer) or cookie, answer.headers["Location"]
+
+
+def session_cookie(answer: http.client.HTTPResponse) -> str:
+    """Return the session's cookie of an answer; empty where it sets none. A sign-in sets another one too."""
+    given = [one.partition(";")[0] for one in answer.headers.get_all("Set-Cookie") or []]
+    return next((one for one in given if "session=" in one), "")
 
 
 def print_all(rows: list[Row], sockets: int, seconds: float) -> int:

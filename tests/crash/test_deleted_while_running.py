@@ -12,7 +12,8 @@ from tasks.ledger.states import State
 from tests.support import house
 from tests.support.site import Opened, Site
 
-CONTENT = {table.name for table in Base.metadata.sorted_tables} - {"accounts", "api_tokens", "workers", "lanes"}
+OF_THE_ROW_OF_AN_ACCOUNT = {"accounts", "api_tokens", "sessions", "disabled_accounts"}
+CONTENT = {table.name for table in Base.metadata.sorted_tables} - {*OF_THE_ROW_OF_AN_ACCOUNT, "workers", "lanes"}
 COUNTED = {"accepted_jobs"}
 """What an account has asked for stays counted when a document is deleted, and goes with the account."""
 
