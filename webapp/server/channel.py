@@ -258,6 +258,10 @@ class Channel(HTTPChannel):
         """Whether nothing is under way."""
         return self.request is None and not (self.requests or self.total_outbufs_len or self._left_at is not None)
 
+    def has_had_time(self, now: float) -> bool:
+        """Return True if the client of an idle connection could have sent a request. A new one's is on its way."""
+        return self._answered or now - self.waits_since > self.server.limits.linger_seconds
+
     @property
     def is_waiting(self) -> bool:
         """Whether only the client is waited for: for its next request, or the rest of one."""

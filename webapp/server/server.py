@@ -106,10 +106,11 @@ class Server:
         began = time.monotonic()
         while time.monotonic() - began < self._worker.cfg.graceful_timeout:
             self._turn(0.05)
-            if time.monotonic() - began > self.limits.linger_seconds:
-                self._listen(False)
+            now = time.monotonic()
+            if now - began > self.limits.linger_seconds or not self.active_channels:
+                self._close_listeners()
                 for channel in self._connections():
-                    if channel.is_idle:
+                    if channel.is_idle and channel.has_had_time(now):
                         channel.handle_close()
             if not self.active_channels:
                 break
@@ -141,6 +142,15 @@ class Server:
         return list(self.active_channels.values())
 
     # Accepting
+
+    def _close_listeners(self) -> None:
+        """Accept who has connected so far, and take nobody more: the kernel resets who is not accepted by then."""
+        if self._listeners:
+            self._listen(False)
+            for listener in self._listeners.values():
+                self._accept(listener)
+                listener.close()
+            self._listeners = {}
 
     def _listen(self, wanted: bool) -> None:
         if wanted == self._listening:
