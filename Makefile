@@ -4,7 +4,7 @@ VENV := .venv
 # Most tests wait for other processes, so more of them run at once than there are cores. Each has its own services.
 TEST_PROCESSES ?= 5
 BIN := $(VENV)/bin
-CHECKED_TESTS := $(BIN)/python -m pytest -q -p tests.support.no_services tests/unit tests/house
+CHECKED_TESTS := $(BIN)/python -m pytest -q -p tests.support.no_services tests/unit tests/project
 
 # The hooks in .pre-commit-config.yaml are these commands too; a test compares them.
 define LINT
@@ -45,7 +45,7 @@ demo: $(VENV)/installed ## run the app on this machine, with everything it needs
 lint: $(VENV)/installed ## style, types, layers
 	$(LINT)
 
-check: $(VENV)/installed ## within a minute: lint, and every test in tests/unit and tests/house that needs no service
+check: $(VENV)/installed ## within a minute: lint, and every test in tests/unit and tests/project that needs no service
 	@printf '%s\n' "$$LINT" '$(CHECKED_TESTS)' | $(BIN)/python -m tests.support.side_by_side
 
 test: $(if $(ARGS),$(VENV)/installed,lint) ## everything: lint, then all tests on real services; or ARGS="tests/web -k links"
@@ -62,13 +62,13 @@ chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at r
 screenshots: $(VENV)/installed ## take the pictures in docs/img anew; needs Chromium: docs/pictures.md
 	$(BIN)/python -m tests.screenshots
 
-words: $(VENV)/installed ## find all texts for people, and bring the catalogues in tasks/languages/ up to them
+words: $(VENV)/installed ## find all texts for people, and bring the catalogues in tasks/i18n/ up to them
 	@words=$$(mktemp); trap 'rm -f "$$words"' EXIT; $(BIN)/pybabel --quiet extract -F pyproject.toml -k lazy --no-location \
-	  --sort-output --width 120 --omit-header -o "$$words" . && for language in $(notdir $(basename $(wildcard tasks/languages/*.po))); do \
+	  --sort-output --width 120 --omit-header -o "$$words" . && for language in $(notdir $(basename $(wildcard tasks/i18n/*.po))); do \
 	  $(BIN)/pybabel --quiet update --no-fuzzy-matching --ignore-obsolete --omit-header --width 120 -i "$$words" -l $$language \
-	  -o tasks/languages/$$language.po; done
+	  -o tasks/i18n/$$language.po; done
 
-settings: $(VENV)/installed ## write docs/settings.md anew from tasks/settings.py
+settings: $(VENV)/installed ## write docs/settings.md anew from tasks/settings/__init__.py
 	$(BIN)/python -m tasks settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
 lock: $(VENV)/installed ## write the lock files anew from pyproject.toml

@@ -37,14 +37,16 @@ keepalive = 75
 max_requests = 10_000
 max_requests_jitter = 1_000
 control_socket_disable = True
-forwarder_headers = ""  # by itself it takes SCRIPT_NAME and PATH_INFO from a header; webapp/prefix.py knows the path
-# Requests are logged by the app (webapp/request_log.py), since an access log would print addresses with their queries.
+forwarder_headers = (
+    ""  # by itself it takes SCRIPT_NAME and PATH_INFO from a header; webapp/http/path_prefix.py knows the path
+)
+# The app logs requests (webapp/http/request_log.py): an access log would print addresses with their queries.
 accesslog = None
 # gunicorn's own lines look like ours, go to the same place, and quote no request.
 logconfig_dict = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"()": "tasks.logs.LibraryLine"}},
+    "formatters": {"line": {"()": "tasks.observability.logs.LibraryLine"}},
     "handlers": {"stdout": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stdout"}},
     "root": {"level": "WARNING", "handlers": ["stdout"]},
     "loggers": {"gunicorn.error": {"level": "INFO", "handlers": ["stdout"], "propagate": False}},

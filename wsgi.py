@@ -3,9 +3,10 @@ from __future__ import annotations
 import os
 import sys
 
-from tasks import logs
 from tasks.database import Database
-from tasks.settings import SettingsWrong, load
+from tasks.observability import logs
+from tasks.settings import SettingsWrong
+from tasks.startup.loading import load
 from webapp import create_app
 
 # Commands (`flask …`) write their answer to stdout, so only the web process may log there.

@@ -17,11 +17,14 @@ from sqlalchemy.orm import Session
 
 from benchmarks import history
 from benchmarks.plans import Explained, explained, heard
-from tasks.ledger import findings, gates, outbox, queries, replays
+from tasks.ledger.delivery import gate, outbox
+from tasks.ledger.jobs import stale
+from tasks.ledger.replays import replays
+from tasks.ledger.reports import job_views
 from tasks.settings import Settings
 from webapp import create_app
+from webapp.auth.sessions import SESSION
 from webapp.extensions import db
-from webapp.sessions import SESSION
 
 TIMES = 15
 METRICS_TOKEN = "a token of the benchmark's own"
@@ -192,12 +195,12 @@ def questions(settings: Settings) -> dict[str, Callable[..., object]]:
     """What loops and commands ask without a page."""
     queue = settings.queue_name
     return {
-        "orphans": lambda session: queries.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=queue),
-        "jobs by state": queries.jobs_by_state,
-        "sweep: expired claims": lambda session: findings.expired_claims(session, queue=queue, limit=200),
-        "sweep: past the deadline": lambda session: findings.waiting_past_deadline(session, queue=queue, limit=200),
-        "sweep: owed nothing": lambda session: findings.unowed_waiting(session, queue=queue, limit=200),
-        "claims: how many are active": lambda session: gates.active(session, queue),
+        "orphans": lambda session: job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=queue),
+        "jobs by state": job_views.jobs_by_state,
+        "sweep: expired claims": lambda session: stale.expired_claims(session, queue=queue, limit=200),
+        "sweep: past the deadline": lambda session: stale.waiting_past_deadline(session, queue=queue, limit=200),
+        "sweep: owed nothing": lambda session: stale.unowed_waiting(session, queue=queue, limit=200),
+        "claims: how many are active": lambda session: gate.active(session, queue),
         "replays: when the next is due": lambda session: replays.seconds_until_next(session, queue),
         "dispatcher: next due": lambda session: outbox.seconds_until_next_due(session, queue),
     }

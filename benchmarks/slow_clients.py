@@ -30,7 +30,7 @@ from urllib.parse import urlencode
 from benchmarks.slow_sockets import HOST, Attack
 from tasks.database import Database
 from tasks.settings import Settings
-from webapp import passwords
+from webapp.auth import passwords
 from webapp.local.ports import free_port
 from webapp.local.services import services, temporary_directory
 from webapp.models import Account

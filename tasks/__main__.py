@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tasks import job_commands, logs, operator_parsers, setting_words
-from tasks.job_commands import NotDone
+from tasks.cli import jobs as cli_jobs
+from tasks.cli import parsers
+from tasks.cli.jobs import NotDone
 from tasks.ledger.errors import JobError
 from tasks.ledger.states import State
-from tasks.settings import Settings, SettingsWrong, load
+from tasks.observability import logs
+from tasks.settings import Settings, SettingsWrong, docs
+from tasks.startup.loading import load
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. 0: done; 1: it could not be done; 2: the command itself was wrong."""
     given = parser().parse_args(arguments)
     if given.run is None:  # what settings there are does not depend on how they are set
-        print(setting_words.page(), end="")
+        print(docs.page(), end="")
         return 0
     logs.configure()
     try:
@@ -53,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     _preflight_parser(commands.add_parser("preflight", help="whether this host can keep the promise"))
     commands.add_parser("settings", help="every setting with its default, as Markdown").set_defaults(run=None)
     _job_parsers(commands.add_parser("jobs", help="list, show, replay, cancel, export and import jobs"))
-    operator_parsers.add_decisions(commands)
+    parsers.add_decisions(commands)
     return top
 
 
@@ -77,25 +80,25 @@ def _job_parsers(jobs: argparse.ArgumentParser) -> None:
     many.add_argument("--limit", type=int, default=50, metavar="N")
     many.set_defaults(
         run=lambda settings, given: _say(
-            job_commands.listed(settings, state=given.state, category=given.category, limit=given.limit)
+            cli_jobs.listed(settings, state=given.state, category=given.category, limit=given.limit)
         )
     )
     one = choices.add_parser("show", help="one job with its attempts, calls and events")
     one.add_argument("job", metavar="ID_OR_REFERENCE")
-    one.set_defaults(run=lambda settings, given: _say(job_commands.shown(settings, given.job)))
-    operator_parsers.add_replays(choices)
+    one.set_defaults(run=lambda settings, given: _say(cli_jobs.shown(settings, given.job)))
+    parsers.add_replays(choices)
     away = choices.add_parser("cancel", help="end a job, as its owner would")
     away.add_argument("job", metavar="ID_OR_REFERENCE")
-    away.set_defaults(run=lambda settings, given: _say(job_commands.cancelled(settings, given.job)))
+    away.set_defaults(run=lambda settings, given: _say(cli_jobs.cancelled(settings, given.job)))
     out = choices.add_parser("export", help="every row of the site as lines of JSON, to stdout; holds all documents")
     out.set_defaults(run=export)
     back_in = choices.add_parser("import", help="fill an empty database with an export, from stdin")
-    back_in.set_defaults(run=lambda settings, _: _say(job_commands.imported(settings, sys.stdin)))
+    back_in.set_defaults(run=lambda settings, _: _say(cli_jobs.imported(settings, sys.stdin)))
 
 
 def export(settings: Settings, _: argparse.Namespace) -> int:
     """python -m tasks jobs export"""
-    job_commands.exported(settings, sys.stdout)
+    cli_jobs.exported(settings, sys.stdout)
     return 0
 
 
@@ -106,7 +109,7 @@ def _say(lines: list[str]) -> int:
 
 def work(settings: Settings, given: argparse.Namespace) -> int:
     """python -m tasks worker"""
-    from tasks.process import run_worker  # imported late: --help needs no SDK
+    from tasks.worker.process import run_worker  # imported late: --help needs no SDK
 
     slots = settings.worker_slots if given.slots is None else given.slots
     if slots < 1:
@@ -116,14 +119,14 @@ def work(settings: Settings, given: argparse.Namespace) -> int:
 
 def dispatch(settings: Settings, _: argparse.Namespace) -> int:
     """python -m tasks dispatcher"""
-    from tasks.process import run_dispatcher
+    from tasks.worker.process import run_dispatcher
 
     return run_dispatcher(settings)
 
 
 def reconcile(settings: Settings, _: argparse.Namespace) -> int:
     """python -m tasks reconcile"""
-    from tasks.process import reconcile_once
+    from tasks.worker.process import reconcile_once
 
     print(f"{reconcile_once(settings)} jobs moved")
     return 0
@@ -143,7 +146,7 @@ def drill(settings: Settings, given: argparse.Namespace) -> int:
 def preflight(settings: Settings, given: argparse.Namespace) -> int:
     """python -m tasks preflight"""
     if given.measure_grace:
-        from tasks.grace import measure
+        from tasks.preflight.measure_grace import measure
 
         return measure(settings)
     from tasks.preflight import report

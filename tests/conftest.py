@@ -1,4 +1,4 @@
-"""Real services for every test, emptied before each test that uses them: tests/support/run_services.py."""
+"""Real services for every test, emptied before each test that uses them: tests/support/services/per_run.py."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from jinja2.bccache import Bucket, BytecodeCache
 
 from tasks.database import Database
 from tasks.ledger.models import Base
-from tasks.queue import DeliveryQueue, connect
+from tasks.queue import DeliveryQueue
+from tasks.queue.redis_client import connect
 from tasks.settings import Settings
-from tests.support import chromium, house, run_services
+from tests.support import factories
 from tests.support import site as site_module
-from tests.support.contract import CheckedClient
+from tests.support.browser import chromium
+from tests.support.openapi_check import CheckedClient
+from tests.support.services import per_run
 from webapp.local.redis import Server
 
 for name in list(os.environ):
@@ -46,7 +49,7 @@ COMPILED = Compiled()
 def pytest_configure(config: pytest.Config) -> None:
     """The first process of a run starts the services; the others are told where they are."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(run_services.Plugin(), "run_services")
+        config.pluginmanager.register(per_run.Plugin(), "run_services")
 
 
 def pytest_report_header() -> str:
@@ -57,7 +60,7 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session")
 def addresses(request: pytest.FixtureRequest) -> dict[str, str]:
     """DATABASE_URL and REDIS_URL of this process: a fresh, migrated database, and a Redis that is ours alone."""
-    found: dict[str, str] | None = getattr(request.config, "workerinput", {}).get(run_services.KEY)
+    found: dict[str, str] | None = getattr(request.config, "workerinput", {}).get(per_run.KEY)
     return found or request.config.pluginmanager.getplugin("run_services").addresses("only")
 
 
@@ -73,20 +76,20 @@ def own_redis(tmp_path: Path) -> Iterator[Server]:
 @pytest.fixture
 def settings(addresses: dict[str, str]) -> Settings:
     """Settings as a test wants them: short times, no AI key, plain http."""
-    return house.settings(addresses)
+    return factories.settings(addresses)
 
 
 @pytest.fixture(scope="session")
 def connected(addresses: dict[str, str]) -> Iterator[Database]:
     """One engine a process, for the statements it has compiled. It holds no connection from one test to the next."""
-    yield Database(house.settings(addresses), "waybill-test")
+    yield Database(factories.settings(addresses), "waybill-test")
 
 
 @pytest.fixture
 def database(connected: Database) -> Iterator[Database]:
     """The database, empty."""
     with connected.transaction() as session:
-        house.empty(session)
+        factories.empty(session)
     yield connected
     connected.close()
 
@@ -104,7 +107,7 @@ def queue(settings: Settings) -> Iterator[DeliveryQueue]:
 def account_id(database: Database) -> uuid.UUID:
     """Somebody who owns jobs."""
     with database.transaction() as session:
-        return house.make_account(session)
+        return factories.make_account(session)
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def made_app(addresses: dict[str, str]) -> Flask:
     """One app a process: to compile its addresses takes longer than most tests."""
     from webapp import create_app
 
-    app = create_app(house.settings(addresses))
+    app = create_app(factories.settings(addresses))
     app.jinja_env.bytecode_cache = COMPILED
     app.config["TESTING"] = True
     app.test_client_class = CheckedClient
@@ -131,8 +134,8 @@ def made_app(addresses: dict[str, str]) -> Flask:
 def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
     """The web app over the emptied services. A test that changes it makes one of its own: `make_app`."""
     from webapp.extensions import db
-    from webapp.parts import export_places
-    from webapp.waiting import Waits
+    from webapp.http.long_polling import Waits
+    from webapp.services import export_places
 
     config, joined = dict(made_app.config), made_app.extensions["waybill"]
     free = {"waits": Waits(joined.settings.web_threads // 2), "exports": export_places(joined.settings)}
@@ -148,8 +151,8 @@ def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[F
 @pytest.fixture
 def spare_database(addresses: dict[str, str]) -> Iterator[Database]:
     """A throw-away database with today's tables, for taking guards away."""
-    with house.own_database(addresses["DATABASE_URL"]) as url:
-        database = Database(house.settings({**addresses, "DATABASE_URL": url}), "waybill-test")
+    with factories.own_database(addresses["DATABASE_URL"]) as url:
+        database = Database(factories.settings({**addresses, "DATABASE_URL": url}), "waybill-test")
         Base.metadata.create_all(database.engine)
         yield database
         database.close()

@@ -2,121 +2,53 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from flask import Flask, g
-from flask_login import current_user
-from sqlalchemy.exc import SQLAlchemyError
+from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from tasks import sentry, traces
-from tasks import settings as settings_module
 from tasks.database import end_forsaken_transactions, engine_options
+from tasks.observability import sentry, tracing
 from tasks.settings import Settings
-from webapp import (
-    account_commands,  # noqa: F401 (adds its commands to those for accounts)
-    accounts,
-    api,
-    api_docs,
-    as_text,
-    assets,
-    bodies,
-    cost_words,
-    documents,
-    embed,
-    errors,
-    front_faults,
-    health,
-    jobs,
-    languages,
-    limit_commands,  # noqa: F401 (adds its command to those for accounts)
-    measures,
-    metrics,
-    models,
-    moments,
-    my_upload_links,
-    notice_words,
-    notices,
-    operators,
-    ops,
-    ops_accounts,
-    ops_decisions,
-    ops_invitations,
-    ops_replays,
-    own_account,  # noqa: F401 (adds its pages to those of accounts)
-    parts,
-    prefix,
-    provenance,
-    queue_dashboard,
-    registration,  # noqa: F401 (as above)
-    render,
-    request_log,
-    resetting,  # noqa: F401 (as above)
-    security,
-    sessions,
-    single_sign_on,  # noqa: F401 (as above)
-    upload_links_api,  # noqa: F401 (adds its routes to the API)
-    wording,
-    work_words,
-)
-from webapp.cli import accounts_cli
+from tasks.startup import loading
+from webapp import accounts, api, auth, jobs, monitoring, notifications, ops, services, text, upload_links
 from webapp.extensions import csrf, db, htmx, limiter, login, migrate
+from webapp.http import errors, locale, path_prefix, proxy_faults, request_body, request_log, security, static_files
+from webapp.ops import access
 
-WITHOUT_COOKIES = (api.api, embed.embed)
-"""Where no cookie counts: programs send a token, and the form of an upload link brings a proof of its own."""
+WITHOUT_COOKIES = frozenset({"api", "embed"})
+"""The blueprints where no cookie counts: programs send a token, and the form of an upload link has a signed value."""
 FORM_OVERHEAD_BYTES = 1024 * 1024
 """What a form may hold besides the file: its other fields, and the wrapping of each."""
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """The one place where the web parts are joined. Raises SettingsWrong when the environment will not do."""
-    settings = settings or settings_module.load()
-    settings_module.check_web(settings)
+    """Put the web app together. Raises SettingsWrong when the environment will not do."""
+    settings = settings or loading.load()
+    loading.check_web(settings)
     sentry.start(settings)
-    traces.start(settings, "waybill-web")
+    tracing.start(settings, "waybill-web")
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
+    # Each of these may answer in a page's place, the first one first.
     request_log.init_app(app)
-    languages.init_app(app)
-    operators.init_app(app)
-    joined = parts.join(app, settings)
+    locale.init_app(app)
+    access.init_app(app)
+    connection = services.join(app, settings).queue.connection
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
-    app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": joined.queue.connection.connection_pool}
-    front_faults.init_app(app, without_cookies={blueprint.name for blueprint in WITHOUT_COOKIES})
+    app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": connection.connection_pool}
+    proxy_faults.init_app(app, without_cookies=WITHOUT_COOKIES)
     _extend(app)
     errors.init_app(app)
     security.init_app(app)
-    assets.init_app(app)
-    _furnish_templates(app)
-    pages = (
-        jobs.jobs,
-        documents.documents,
-        accounts.accounts,
-        notices.notices,
-        my_upload_links.my_upload_links,
-        embed.embed,
-        api_docs.api_docs,
-    )
-    for_operators = (
-        ops.ops,
-        ops_accounts.ops_accounts,
-        ops_decisions.ops_decisions,
-        ops_replays.ops_replays,
-        ops_invitations.ops_invitations,
-    )
-    for blueprint in (*pages, *for_operators, api.api, health.health, metrics.metrics):
-        app.register_blueprint(blueprint)
-    if settings.rq_dashboard_enabled:
-        queue_dashboard.init_app(app, joined)
-    for blueprint in WITHOUT_COOKIES:
-        csrf.exempt(blueprint)
-    app.cli.add_command(accounts_cli)
-    app.after_request(sessions.keep_fresh)
+    static_files.init_app(app)
+    for package in (text, auth, jobs, accounts, notifications, upload_links, api, ops, monitoring):
+        package.init_app(app)
     if settings.proxy_hops:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=settings.proxy_hops
         )
-    prefix.init_app(app, settings.app_base_url)
+    path_prefix.init_app(app, settings.app_base_url)
     return app
 
 
@@ -142,7 +74,7 @@ def _configure(app: Flask, settings: Settings) -> None:
 
 def _extend(app: Flask) -> None:
     htmx.init_app(app)
-    bodies.init_app(app)
+    request_body.init_app(app)
     db.init_app(app)
     with app.app_context():
         end_forsaken_transactions(db.engine)
@@ -151,35 +83,4 @@ def _extend(app: Flask) -> None:
     login.init_app(app, add_context_processor=False)  # it would ask the database for every error page
     login.unauthorized_handler(security.unauthorized)
     limiter.init_app(app)
-
-
-def _furnish_templates(app: Flask) -> None:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters.update(
-        summary_html=render.summary_html,
-        plain_text=as_text.as_text,
-        duration=measures.duration_in_words,
-        size=measures.size_in_words,
-        clock_in_words=moments.clock_in_words,
-        day_in_words=moments.day_in_words,
-        counted=wording.counted,
-        kind_label=provenance.kind_label,
-        workflow_title=work_words.title_of,
-        mid_sentence=work_words.mid_sentence,
-        usage=cost_words.usage_in_words,
-        why_not_sent=notice_words.why_not_sent,
-    )
-    app.jinja_env.globals["now"] = lambda: datetime.now(UTC)
-    app.context_processor(lambda: {"viewer": _viewer()})
-
-
-def _viewer() -> models.Account | None:
-    """Whoever is signed in, for the top of the page; None also where the database cannot say."""
-    try:
-        if g.get("nobody") or not current_user.is_authenticated:
-            return None
-    except SQLAlchemyError:
-        g.nobody = True
-        return None
-    account: models.Account = current_user._get_current_object()
-    return account

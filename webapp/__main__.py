@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 
-from tasks.settings import SettingsWrong, check_web, load
-from webapp import all_in_one
+from tasks.settings import SettingsWrong
+from tasks.startup.loading import check_web, load
+from webapp import supervisor
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(wrong.faults), file=sys.stderr)
         return 1
     # The same process goes on as a small one: what was imported here to read the settings is not needed any more.
-    file = all_in_one.__file__
+    file = supervisor.__file__
     os.execv(sys.executable, [sys.executable, "-P", file, f"{settings.shutdown_grace_seconds:g}"])
 
 

@@ -12,16 +12,16 @@ from datetime import datetime, timedelta
 from flask import get_template_attribute
 from markupsafe import Markup
 
-from tasks.languages import _, gettext, lazy
-from tasks.ledger import limits
-from tasks.ledger.limits import Allowance, Limit, LimitReached, Standing
-from webapp.door import NotAccepted
-from webapp.forms import whole_number
-from webapp.measures import number
-from webapp.moments import clock_in_words, day_in_words
-from webapp.parts import parts
-from webapp.sessions import viewer
-from webapp.transactions import transaction
+from tasks.i18n import _, gettext, lazy
+from tasks.ledger.accounts import limits
+from tasks.ledger.accounts.limits import Allowance, Limit, LimitReached, Standing
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.http.form_fields import whole_number
+from webapp.http.rejection import NotAccepted
+from webapp.services import parts
+from webapp.text.dates import clock_in_words, day_in_words
+from webapp.text.numbers import number
 
 NAMES = {
     Limit.JOBS_PER_DAY: lazy("Documents handed in within 24 hours"),
@@ -59,7 +59,7 @@ class Said:
         return self.before + self.about % {"moment": self.moment_in_words}
 
     def __html__(self) -> str:
-        moment = get_template_attribute("_parts.html", "moment")(self.moment, self.now)
+        moment = get_template_attribute("_macros.html", "moment")(self.moment, self.now)
         about = Markup.escape(self.about) % {"moment": Markup(moment)}
         # One piece, also where the parts of a notice stand below each other.
         return Markup("<span>{}{}</span>").format(self.before, about)

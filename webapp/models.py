@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tasks.ledger import decision_models, grace  # noqa: F401  (their tables belong to the metadata too)
-from tasks.ledger.account_models import DisabledAccount
-from tasks.ledger.limit_models import AcceptedJob, AccountLimits
+from tasks.ledger.history import shutdown_probe  # noqa: F401  (their tables belong to the metadata too)
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
-from tasks.ledger.notice_models import NoticeWish
+from tasks.ledger.models.accounts import DisabledAccount
+from tasks.ledger.models.limits import AcceptedJob, AccountLimits
+from tasks.ledger.models.notifications import NoticeWish
 
 NO_PASSWORD = "-"
 """Stands where the hash of a password would. No password fits it."""

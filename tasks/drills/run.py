@@ -12,14 +12,15 @@ from contextlib import contextmanager
 import structlog
 
 from tasks.database import Database
-from tasks.drills import traces
+from tasks.drills import cleanup
 from tasks.drills.catalogue import DRILLS, Drill
-from tasks.drills.examine import Findings, examine
+from tasks.drills.environment import Means, Stage
 from tasks.drills.facts import DrillFailed, Interrupted
-from tasks.drills.stage import Means, Stage
-from tasks.drills.table import PASSED, Row, lines_of
-from tasks.ledger import queries
-from tasks.queue import DeliveryQueue, QueueUnreachable, connect
+from tasks.drills.report import PASSED, Row, lines_of
+from tasks.drills.verdict import Findings, examine
+from tasks.ledger.reports import job_views
+from tasks.queue import DeliveryQueue
+from tasks.queue.redis_client import QueueUnreachable, connect
 from tasks.settings import Settings
 
 log = structlog.get_logger()
@@ -83,7 +84,7 @@ def means_of(settings: Settings) -> Iterator[Means]:
 def alone(means: Means) -> Iterator[None]:
     """No other run meanwhile: it would take this one's traces for leftovers. Raises Refusal."""
     with means.database.engine.connect() as connection:
-        if not traces.is_alone(connection):
+        if not cleanup.is_alone(connection):
             raise Refusal("Not run: another run of drills is under way on this database.")
         yield
 
@@ -91,15 +92,15 @@ def alone(means: Means) -> Iterator[None]:
 def look_around(means: Means, *, staging: bool) -> None:
     """Refuse where people's work is under way; remove what a run that was killed has left. Raises Refusal."""
     with means.database.transaction() as session:
-        if queries.schema_version(session) is None:
+        if job_views.schema_version(session) is None:
             raise Refusal("Not run: the database has no tables yet. Run: flask --app wsgi db upgrade")
-        unfinished = traces.unfinished_of_people(session)
-        leftovers = traces.left_behind(session)
+        unfinished = cleanup.unfinished_of_people(session)
+        leftovers = cleanup.left_behind(session)
     if unfinished and not staging:
         raise Refusal(IN_USE.format(count=unfinished))
     for names in leftovers:
         log.warning("drills.leftover_removed", queue=names.queue)
-        traces.take_away(means.database, means.queue_named(names.queue), names)
+        cleanup.take_away(means.database, means.queue_named(names.queue), names)
 
 
 def play_all(means: Means, drills: Sequence[Drill], at_once: int) -> list[Row]:

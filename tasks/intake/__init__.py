@@ -10,9 +10,9 @@ import threading
 
 from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused, ReadAbandoned, Refusal
-from tasks.intake.kinds import Kind, sniff
-from tasks.intake.pool import IntakePool
-from tasks.intake.reading import Limits, Reading
+from tasks.intake.file_types import Kind, sniff
+from tasks.intake.sandbox.pool import IntakePool
+from tasks.intake.types import Limits, Reading
 
 __all__ = [
     "DocumentRefused",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tasks.intake import text as plain
 from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused, Refusal
-from tasks.intake.html import html_to_text
-from tasks.intake.kinds import TEXT_KINDS, Kind, sniff
-from tasks.intake.office import docx_to_text, odt_to_text
-from tasks.intake.pdf import pdf_to_text
-from tasks.intake.reading import Limits, Reading
-from tasks.intake.rtf import rtf_to_text
+from tasks.intake.file_types import TEXT_KINDS, Kind, sniff
+from tasks.intake.formats import text as plain
+from tasks.intake.formats.html import html_to_text
+from tasks.intake.formats.office import docx_to_text, odt_to_text
+from tasks.intake.formats.pdf import pdf_to_text
+from tasks.intake.formats.rtf import rtf_to_text
+from tasks.intake.types import Limits, Reading
 
 
 def extract(data: bytes, filename: str | None, limits: Limits) -> Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tasks.preflight import database, host, limits, provider, queue, site_address
-from tasks.preflight.finding import Finding, Level
+from tasks.preflight.report_line import Finding, Level
 from tasks.settings import Settings
 
 __all__ = ["Finding", "Level", "report"]

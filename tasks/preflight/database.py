@@ -9,12 +9,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import lanes, queries, responses, schema
+from tasks.ledger import schema
+from tasks.ledger.calls import lanes, responses
+from tasks.ledger.reports import job_views
+from tasks.maintenance.response_cleanup import GIVE_UP_WITHDRAWING_SECONDS
 from tasks.preflight import host
-from tasks.preflight.finding import Finding, Level, clock, fits, judge
 from tasks.preflight.pooler import is_behind_transaction_pooler
+from tasks.preflight.report_line import Finding, Level, clock, fits, judge
 from tasks.settings import Settings
-from tasks.withdrawals import GIVE_UP_WITHDRAWING_SECONDS
 
 UPGRADE = "Run: flask --app wsgi db upgrade"
 LIMITS = text("""
@@ -33,10 +35,10 @@ def findings(settings: Settings) -> list[Finding]:
     database = Database(settings, "waybill-preflight")
     try:
         with database.transaction() as session:
-            version = queries.schema_version(session)
+            version = job_views.schema_version(session)
             found = [Finding(Level.OK, "database", "answers"), _schema(version), _clock(session)]
             if not schema.is_behind(version):
-                workers = queries.live_workers(
+                workers = job_views.live_workers(
                     session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
                 )
                 found += [_connections(session, settings, workers), *_rows(session, settings, workers)]
@@ -77,7 +79,7 @@ def _connections(session: Session, settings: Settings, workers: int) -> Finding:
 
 
 def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
-    orphans = queries.orphans(session, grace_seconds=settings.orphan_grace_seconds)
+    orphans = job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds)
     closed = lanes.door(session, settings.lane)
     lane = "open" if closed is None else str(closed.state)
     return [

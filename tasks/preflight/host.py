@@ -13,8 +13,8 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from tasks.intake import Limits
-from tasks.ledger import grace as probes
-from tasks.preflight.finding import Finding, Level, judge
+from tasks.ledger.history import shutdown_probe as probes
+from tasks.preflight.report_line import Finding, Level, judge
 from tasks.settings import Settings
 
 MEGABYTE = 2**20
@@ -23,7 +23,7 @@ RUN_A_PROBE = "Let python -m tasks preflight --measure-grace run in the place of
 # What a worker loads, without its connections; the proportional share of what it has in memory then.
 WORKER_CHILD = """
 import sys
-import tasks.process
+import tasks.worker.process
 if sys.argv[1] == "openai":
     import tasks.provider.openai_background
 for line in open("/proc/self/smaps_rollup"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tasks import budgets
-from tasks.preflight.finding import Finding, Level, judge
-from tasks.process import grace_margin
+from tasks.preflight.report_line import Finding, Level, judge
 from tasks.settings import Settings
+from tasks.startup import timeouts
+from tasks.worker.process import grace_margin
 
 SHORTEST_GRACE_SECONDS = 10.0
 HOST_OF_OPENAI = "api.openai.com"
@@ -22,7 +22,7 @@ def table(settings: Settings) -> list[str]:
     """The limits on one attempt, from the innermost to the outermost, and those around it."""
     rows = [
         (f"{number}.", budget.setting.split(",")[0], f"{budget.seconds:g}", budget.then)
-        for number, budget in enumerate(budgets.nested(settings), 1)
+        for number, budget in enumerate(timeouts.nested(settings), 1)
     ]
     rows += [
         ("", "LEASE_SECONDS", f"{settings.lease_seconds:g}", "a silent worker's job is taken back, and runs elsewhere"),
@@ -38,8 +38,8 @@ def table(settings: Settings) -> list[str]:
 
 
 def _nest(settings: Settings) -> Finding:
-    faults = budgets.faults(settings)
-    order = " < ".join(f"{budget.seconds:g}" for budget in budgets.nested(settings))
+    faults = timeouts.faults(settings)
+    order = " < ".join(f"{budget.seconds:g}" for budget in timeouts.nested(settings))
     measured = " ".join(faults).rstrip(".") if faults else order
     return Finding(judge(not faults, Level.FAIL), "budgets nest", measured, "Change one of each pair")
 

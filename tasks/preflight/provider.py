@@ -8,11 +8,11 @@ from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as NotInTime
 
 from tasks.ledger.errors import Category
-from tasks.preflight.finding import Finding, Level
-from tasks.process import provider_settings
+from tasks.preflight.report_line import Finding, Level
 from tasks.provider import Prompt, ProviderError
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
+from tasks.worker.process import provider_settings
 
 QUESTION = "AI service"
 SMALLEST_OUTPUT = 16

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tasks.preflight.finding import Finding, Level, clock, fits, judge
-from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue, QueueUnreachable, ServerFacts, connect, look_at
+from tasks.preflight.report_line import Finding, Level, clock, fits, judge
+from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue
+from tasks.queue.redis_client import QueueUnreachable, connect, look_at
+from tasks.queue.server_facts import ServerFacts
 from tasks.settings import Settings
 
 OLDEST = (6, 2)

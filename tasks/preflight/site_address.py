@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tasks.addresses import plain_http_fault
-from tasks.preflight.finding import Finding, Level, judge
+from tasks.preflight.report_line import Finding, Level, judge
 from tasks.settings import Settings
+from tasks.settings.connection_urls import plain_http_fault
 
 QUESTION = "address of the site"
 

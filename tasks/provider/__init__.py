@@ -7,7 +7,7 @@ retries, waits for a retry, or reads the environment (the HTTP client's proxy an
 from __future__ import annotations
 
 from tasks.provider.base import Answer, BackgroundProvider, CallProgress, Pending, Prompt, Provider, ProviderError
-from tasks.provider.budget import complete_within, within
+from tasks.provider.deadline import complete_within, within
 from tasks.provider.settings import ProviderSettings
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tasks.ledger.errors import Category
-from tasks.provider import sentences as text
+from tasks.provider import sentence_splitter as text
 from tasks.provider.base import Answer, Prompt, ProviderError, clean_text
 
 _SENTENCES = {"short": 3, "medium": 6, "long": 12}

@@ -15,7 +15,7 @@ from typing import TypeVar
 from tasks.ledger.errors import Category
 from tasks.provider import make_provider
 from tasks.provider.base import Answer, BackgroundProvider, CallProgress, Pending, Prompt, Provider, ProviderError
-from tasks.provider.budget import within
+from tasks.provider.deadline import within
 from tasks.provider.settings import ProviderSettings
 
 T = TypeVar("T")

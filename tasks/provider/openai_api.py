@@ -10,12 +10,12 @@ import httpx2
 import openai
 
 from tasks.ledger.errors import Category
-from tasks.provider.answers import read_answer
 from tasks.provider.base import Answer, CallProgress, Prompt, ProviderError, call_progress, clean_identifier
-from tasks.provider.classify import classify_exception
+from tasks.provider.error_classifier import classify_exception
 from tasks.provider.prompt import messages
+from tasks.provider.response_parser import read_answer
+from tasks.provider.send_tracker import bound_answer, watch_sending
 from tasks.provider.settings import OPENAI_BASE_URL, ProviderSettings
-from tasks.provider.watch import bound_answer, watch_sending
 
 T = TypeVar("T")
 _KEY = re.compile(r"[\x21-\x7e]+\Z")

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 
 from tasks.ledger.errors import Category
-from tasks.provider.answers import json_object, read_answer
 from tasks.provider.base import Answer, Pending, Prompt, ProviderError, clean_identifier
 from tasks.provider.openai_api import OpenAIProvider, checked_headers
+from tasks.provider.response_parser import json_object, read_answer
 
 _RESPONSE_ID = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")  # it becomes a part of an address
 _GOING_ON = frozenset({"queued", "in_progress"})

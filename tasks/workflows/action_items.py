@@ -8,10 +8,10 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from tasks.languages import _, lazy
+from tasks.i18n import _, lazy
 from tasks.provider import Prompt
 from tasks.workflows.base import Finished, Option, Options, Step, Todo
-from tasks.workflows.parts import cut, over_parts
+from tasks.workflows.chunking import cut, over_parts
 
 HEAD = ("Who", "What", "By when")
 NONE = "The document gives no task to anybody."

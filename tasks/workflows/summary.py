@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tasks.languages import lazy
+from tasks.i18n import lazy
 from tasks.provider import Prompt
 from tasks.workflows.base import Choice, Finished, Option, Options, Step, Todo
-from tasks.workflows.parts import cut, fold, over_parts
+from tasks.workflows.chunking import cut, fold, over_parts
 
 LENGTHS = {"short": "at most 60 words", "medium": "about 150 words", "long": "about 400 words"}
 FORMS = {

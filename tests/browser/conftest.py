@@ -28,12 +28,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from tasks.database import Database
-from tests.support import chromium as installed
-from tests.support import house, seeing
-from tests.support.fake_provider import FakeProvider
-from tests.support.processes import answers, process, worker
+from tasks.fake_provider import FakeProvider
+from tests.support import factories
+from tests.support.browser import chromium as installed
+from tests.support.browser import session_and_axe
+from tests.support.processes.processes import answers, process, worker
+from webapp.auth.passwords import hash_password
 from webapp.local.ports import free_port
-from webapp.passwords import hash_password
 
 PASSWORD = "a good long password"
 PATIENCE_MS = 20_000
@@ -125,7 +126,7 @@ def chromium(
         complaints.watch(window)
         window.add_init_script(HURRY)
         if htmx == "2":
-            seeing.load_htmx_2(window)
+            session_and_axe.load_htmx_2(window)
             complaints.expect("error: htmx:(afterRequest|sendError)")  # of a poll in the air when its page was left
         opened.append(window)
         return window
@@ -158,17 +159,17 @@ class Running:
 @pytest.fixture(scope="module")
 def running(addresses: dict[str, str]) -> Iterator[Running]:
     """Web and worker as on a host, over emptied services; one pair for all tests of a module."""
-    settings = house.settings(addresses)
+    settings = factories.settings(addresses)
     database = Database(settings, "waybill-test")
     empty(database)
-    house.empty_redis(addresses["REDIS_URL"])
+    factories.empty_redis(addresses["REDIS_URL"])
     port, provider_port = free_port(), free_port()
     asking = {"AI_PROVIDER": "openai", "OPENAI_API_KEY": "test"}
     asking["OPENAI_BASE_URL"] = f"http://127.0.0.1:{provider_port}/v1"
-    variables = house.environment(addresses, HOST="127.0.0.1", PORT=str(port), **asking)
+    variables = factories.environment(addresses, HOST="127.0.0.1", PORT=str(port), **asking)
     with process(["-m", "gunicorn", "wsgi:app"], variables) as web, worker(addresses, **asking):
         address = f"http://127.0.0.1:{port}"
-        house.wait_until(lambda: answers(f"{address}/healthz"), what=lambda: web.log)
+        factories.wait_until(lambda: answers(f"{address}/healthz"), what=lambda: web.log)
         yield Running(address, database, provider_port)
     database.close()
 
@@ -182,7 +183,7 @@ def live_site(running: Running) -> Iterator[LiveSite]:
         yield LiveSite(running.address, fake, running.database)
         fake.release()
         with contextlib.suppress(AssertionError):  # what a failed test left is not the next one's
-            house.wait_until(lambda: not unfinished(running.database), within=10)
+            factories.wait_until(lambda: not unfinished(running.database), within=10)
 
 
 def empty(database: Database) -> None:
@@ -190,7 +191,7 @@ def empty(database: Database) -> None:
     for last in (False, True):
         try:
             with database.transaction() as session:
-                return house.empty(session)
+                return factories.empty(session)
         except OperationalError:
             if last:
                 raise
@@ -217,14 +218,14 @@ def password_hash() -> str:
 def account(live_site: LiveSite, email: str, password_hash: str) -> uuid.UUID:
     """The account of the person at the browser, whose password is PASSWORD."""
     with live_site.database.transaction() as session:
-        return house.make_account(session, email, password_hash=password_hash)
+        return factories.make_account(session, email, password_hash=password_hash)
 
 
 @pytest.fixture
 def context(chromium: Browser, live_site: LiveSite, account: uuid.UUID) -> BrowserContext:
     """A browser window of its own, in which this person is signed in."""
     window = chromium.new_context(base_url=live_site.address)
-    seeing.sign_in(window, live_site.address, account)
+    session_and_axe.sign_in(window, live_site.address, account)
     return window
 
 

@@ -19,15 +19,16 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.database import Database
-from tasks.dispatcher import Dispatcher
-from tasks.ledger import transitions
-from tasks.queue import DeliveryQueue, connect
-from tests.chaos.ground import Postgres, Redis, Workers, services
-from tests.chaos.trouble import LEASE_SECONDS, Trouble, behaviours
+from tasks.fake_provider import FakeProvider
+from tasks.ledger.jobs import transitions
+from tasks.queue import DeliveryQueue
+from tasks.queue.dispatcher import Dispatcher
+from tasks.queue.redis_client import connect
+from tests.chaos.faults import LEASE_SECONDS, Trouble, behaviours
+from tests.chaos.services import Postgres, Redis, Workers, services
 from tests.chaos.verdict import Numbers, numbers, percentile, violations
-from tests.support import house
-from tests.support.fake_provider import FakeProvider
-from tests.support.processes import asking
+from tests.support import factories
+from tests.support.processes.processes import asking
 from webapp.local.services import temporary_directory
 
 DEADLINE_SECONDS = 240.0
@@ -65,7 +66,7 @@ class Crowd:
         content = f"Report {len(self.accepted)}. The harbour committee met. The pier is closed until August.".encode()
         try:
             with self._database.transaction() as session:
-                job_id = house.submit(
+                job_id = factories.submit(
                     session, self._account_id, content, deadline_seconds=DEADLINE_SECONDS, max_attempts=5
                 ).job_id
         except SQLAlchemyError:
@@ -86,7 +87,7 @@ class Crowd:
         """How many jobs have no end yet; None while the database is away."""
         try:
             with self._database.transaction() as session:
-                return house.count(session, "jobs WHERE finished_at IS NULL")
+                return factories.count(session, "jobs WHERE finished_at IS NULL")
         except SQLAlchemyError:
             return None
 
@@ -104,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     with temporary_directory() as directory, services(Path(directory)) as (postgres, store), FakeProvider() as fake:
         fake.script([*behaviours(seed, given.jobs * 20), {"mode": "ok"}])
         addresses = {"DATABASE_URL": postgres.address, "REDIS_URL": store.address}
-        house.migrate(addresses)
+        factories.migrate(addresses)
         return play(seed, given, addresses, postgres, store, fake)
 
 
@@ -117,13 +118,13 @@ def play(
     fake: FakeProvider,
 ) -> int:
     """The run itself, on running services."""
-    settings = house.settings(addresses, job_deadline_seconds=DEADLINE_SECONDS)
+    settings = factories.settings(addresses, job_deadline_seconds=DEADLINE_SECONDS)
     database = Database(settings, "waybill-chaos")
     connection = connect(settings, connections=2, answer_within_seconds=0.25)
     with database.transaction() as session:
-        account_id = house.make_account(session)
+        account_id = factories.make_account(session)
     crowd = Crowd(seed, database, Dispatcher(database.transaction, DeliveryQueue(settings, connection)), account_id)
-    workers = Workers(given.workers, house.environment(addresses, **asking(fake, **BUDGETS)), slots=8)
+    workers = Workers(given.workers, factories.environment(addresses, **asking(fake, **BUDGETS)), slots=8)
     trouble = Trouble(seed, postgres, store, workers)
     try:
         calm_within = make_trouble(given, crowd, workers, trouble)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from tasks.drills.fake_exchange import Seen
-from tasks.ledger import queries
+from tasks.fake_provider.http_server import Seen
+from tasks.ledger.reports import job_views
 
 PROMISES = {
     "jobs without an end": "SELECT count(*) FROM jobs WHERE finished_at IS NULL",
@@ -74,7 +74,7 @@ def violations(
     }
     known = {str(call_id) for (call_id,) in session.execute(text("SELECT id FROM provider_calls"))}
     jobs = {job_id for (job_id,) in session.execute(text("SELECT id FROM jobs"))}
-    counts["orphans"] = queries.orphans(session, grace_seconds=0)
+    counts["orphans"] = job_views.orphans(session, grace_seconds=0)
     counts["accepted jobs without a row"] = len(set(accepted) - jobs)
     counts["jobs nobody submitted"] = len(jobs - set(accepted))
     counts["provider requests without a row"] = sum(seen.client_request_id not in known for seen in requests)

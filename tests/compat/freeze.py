@@ -57,14 +57,15 @@ def text(value: bytes) -> str:
 def populate() -> None:
     """A job in each state. Runs in the tree that is frozen, and uses what every version of it has."""
     from tasks.database import Database
-    from tasks.dispatcher import Dispatcher
-    from tasks.ledger import checkpoints, transitions
-    from tasks.ledger.checkpoints import SavedStep
     from tasks.ledger.errors import Category
+    from tasks.ledger.jobs import checkpoints, transitions
+    from tasks.ledger.jobs.accept import Intent, NewDocument, record
+    from tasks.ledger.jobs.checkpoints import SavedStep
     from tasks.ledger.models import ProviderCall
-    from tasks.ledger.recording import Intent, NewDocument, record
-    from tasks.queue import DeliveryQueue, connect
-    from tasks.settings import load
+    from tasks.queue import DeliveryQueue
+    from tasks.queue.dispatcher import Dispatcher
+    from tasks.queue.redis_client import connect
+    from tasks.startup.loading import load
     from webapp.models import Account
 
     answered = {"outcome": "succeeded", "ended_at": datetime.now(UTC), "response_id": "resp_1", "input_tokens": 9}

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from tasks.ledger.states import State
 from tasks.queue import DELIVER, DeliveryQueue, message_id
-from tests.support import house
+from tests.support import factories
 from tests.support.site import Opened, Site
 
 NEWER: dict[str, tuple[str, dict[str, Any]]] = {
@@ -26,7 +26,7 @@ NEWER: dict[str, tuple[str, dict[str, Any]]] = {
 def handed_over_by_newer_code(site: Site, queue: DeliveryQueue, function: str, fields: dict[str, Any]) -> uuid.UUID:
     """A job whose message is a newer one, and that is not due to be sent again for a while."""
     with site.database.transaction() as session:
-        job_id = house.submit(session, site.account_id, f"{function} {fields}. It is a text.".encode()).job_id
+        job_id = factories.submit(session, site.account_id, f"{function} {fields}. It is a text.".encode()).job_id
         session.execute(
             text("UPDATE deliveries SET due_at = now() + interval '1 hour', dispatched_at = now() WHERE job_id = :id"),
             {"id": job_id},
@@ -52,7 +52,7 @@ def test_newer_messages_are_parked_with_a_line_and_sent_again_in_this_version(
         assert here.orphans() == 0
         assert len(here.fake.requests) == 1
         with here.database.transaction() as session:
-            assert house.count(session, "deliveries") == len(jobs)
+            assert factories.count(session, "deliveries") == len(jobs)
             session.execute(text("UPDATE deliveries SET due_at = now()"))
         for job_id in jobs.values():
             here.wait_for(job_id, State.SUCCEEDED)

@@ -15,16 +15,17 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from tasks import portable
+from tasks import backup
 from tasks.database import Database
-from tasks.dispatcher import Dispatcher
-from tasks.ledger import queries, schema
+from tasks.ledger import schema
+from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
+from tasks.maintenance.reconciler import Reconciler
 from tasks.queue import DeliveryQueue
-from tasks.reconciler import Reconciler
+from tasks.queue.dispatcher import Dispatcher
 from tasks.settings import Settings
-from tests.support import house
-from tests.support.nursery import completed
+from tests.support import factories
+from tests.support.processes.fork_server import completed
 from webapp import create_app
 from webapp.extensions import db
 
@@ -51,7 +52,7 @@ def test_rows_and_messages_of_each_release_are_kept() -> None:
 
 @pytest.fixture
 def old_database(addresses: dict[str, str]) -> Iterator[str]:
-    with house.own_database(addresses["DATABASE_URL"]) as url:
+    with factories.own_database(addresses["DATABASE_URL"]) as url:
         yield url
 
 
@@ -102,12 +103,12 @@ def put_back(queue: DeliveryQueue, version: str) -> list[str]:
 
 def burst(tree: Path, addresses: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """A worker of that tree, until nothing is left to do."""
-    if tree == house.ROOT:
-        return completed(["-m", "tasks", "worker", "--burst"], house.environment(addresses))
+    if tree == factories.ROOT:
+        return completed(["-m", "tasks", "worker", "--burst"], factories.environment(addresses))
     return subprocess.run(
         [sys.executable, "-m", "tasks", "worker", "--burst"],
         cwd=tree,
-        env=house.environment(addresses),
+        env=factories.environment(addresses),
         capture_output=True,
         text=True,
         timeout=55,
@@ -120,30 +121,30 @@ def test_rows_and_messages_of_an_earlier_version_are_worked_off(
     addresses: dict[str, str], old_database: str, queue: DeliveryQueue, version: str
 ) -> None:
     here = {**addresses, "DATABASE_URL": old_database}
-    settings = house.settings(here)
+    settings = factories.settings(here)
     lines = (HERE / "rows" / f"{version}.jsonl").read_text().splitlines()
     upgrade(settings, version)
     with Database(settings, "waybill-test") as database:
-        portable.take_in(database, lines)
+        backup.take_in(database, lines)
         upgrade(settings, "head")
         move_to_now(database, json.loads(lines[0])["made_at"])
         keep_the_dispatcher_away(database)
         queue.remember()
         (message,) = put_back(queue, version)
         Reconciler(database.transaction, settings, lambda: None).step()
-        worker = burst(house.ROOT, here)
+        worker = burst(factories.ROOT, here)
         assert worker.returncode == 0, worker.stderr
         with database.transaction() as session:
-            jobs = {job.title: job for job in queries.jobs(session, state=None, category=None, limit=100)}
+            jobs = {job.title: job for job in job_views.jobs(session, state=None, category=None, limit=100)}
             assert {title: job.state for title, job in jobs.items()} == ENDS, worker.stderr
             # It was the old message that was worked on: no other was sent.
             assert session.execute(text("SELECT deliveries FROM jobs WHERE title = 'queued'")).scalar_one() == 1
             assert message == f"{jobs['queued'].id.hex}-1"
-            assert queries.orphans(session, grace_seconds=0) == 0
+            assert job_views.orphans(session, grace_seconds=0) == 0
 
 
 def git(*arguments: str) -> str | None:
-    ended = subprocess.run(["git", *arguments], cwd=house.ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(["git", *arguments], cwd=factories.ROOT, capture_output=True, text=True, check=False)
     return ended.stdout.strip() if ended.returncode == 0 else None
 
 
@@ -152,8 +153,8 @@ def revision_before_the_newest_migration() -> str:
     shallow = git("rev-parse", "--is-shallow-repository")
     if shallow is None:
         pytest.skip("the version before is taken from the history, and this is no git repository")
-    scripts = ScriptDirectory(house.ROOT / "webapp" / "migrations")
-    newest = Path(scripts.get_revision("head").path).relative_to(house.ROOT)
+    scripts = ScriptDirectory(factories.ROOT / "webapp" / "migrations")
+    newest = Path(scripts.get_revision("head").path).relative_to(factories.ROOT)
     adding = ("--first-parent", "-m", "--diff-filter=A", "--no-renames")  # also where a merge brought it
     added = git("log", *adding, "--format=%H", "-1", "--", str(newest))
     before = git("rev-parse", "--verify", f"{added}^" if added else "HEAD")
@@ -168,7 +169,7 @@ def tree_before(tmp_path: Path) -> Path:
     """The code of the version before."""
     archive = tmp_path / "before.tar"
     revision = revision_before_the_newest_migration()
-    subprocess.run(["git", "archive", "-o", str(archive), revision], cwd=house.ROOT, check=True)
+    subprocess.run(["git", "archive", "-o", str(archive), revision], cwd=factories.ROOT, check=True)
     tree = tmp_path / "before"
     tree.mkdir()
     subprocess.run(["tar", "xf", str(archive), "-C", str(tree)], check=True)
@@ -186,17 +187,17 @@ def test_the_worker_of_the_version_before_works_on_todays_rows_and_messages(
     scripts = ScriptDirectory(tree_before / "webapp" / "migrations")
     assert scripts.get_current_head() != schema.MIGRATIONS[-1]
     with database.transaction() as session:
-        job_id = house.submit(session, account_id).job_id
-        held = house.submit(session, account_id, b"It was being worked on. It goes on. It is done.").job_id
-        house.claim(session, held)
-        house.let_the_lease_run_out(session, held)
+        job_id = factories.submit(session, account_id).job_id
+        held = factories.submit(session, account_id, b"It was being worked on. It goes on. It is done.").job_id
+        factories.claim(session, held)
+        factories.let_the_lease_run_out(session, held)
     Reconciler(database.transaction, settings, lambda: None).step()
     Dispatcher(database.transaction, queue).step()
     keep_the_dispatcher_away(database)
     worker = burst(tree_before, addresses)
     assert worker.returncode == 0, worker.stderr
     with database.transaction() as session:
-        assert house.state_of(session, job_id) is State.SUCCEEDED, worker.stderr
-        assert house.state_of(session, held) is State.SUCCEEDED, worker.stderr
+        assert factories.state_of(session, job_id) is State.SUCCEEDED, worker.stderr
+        assert factories.state_of(session, held) is State.SUCCEEDED, worker.stderr
         assert session.execute(text("SELECT deliveries FROM jobs WHERE id = :id"), {"id": job_id}).scalar_one() == 1
-        assert queries.orphans(session, grace_seconds=0) == 0
+        assert job_views.orphans(session, grace_seconds=0) == 0

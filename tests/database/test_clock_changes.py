@@ -10,11 +10,11 @@ from sqlalchemy import create_engine, select, text
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger import transitions
 from tasks.ledger.errors import Category
-from tasks.ledger.guarded import Claim, Refused
+from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs.guarded_update import Claim, Refused
 from tasks.ledger.models import Base, Delivery, Job
-from tests.support import house
+from tests.support import factories
 
 PRETENDED = """
     CREATE SCHEMA pretended;
@@ -28,8 +28,8 @@ PRETENDED = """
 @pytest.fixture(scope="module")
 def in_berlin(addresses: dict[str, str]) -> Iterator[Database]:
     """A database in Berlin whose clock is a row of ours."""
-    with house.own_database(addresses["DATABASE_URL"]) as url:
-        settings = house.settings({**addresses, "DATABASE_URL": url})
+    with factories.own_database(addresses["DATABASE_URL"]) as url:
+        settings = factories.settings({**addresses, "DATABASE_URL": url})
         server = create_engine(settings.sqlalchemy_url)
         with server.begin() as connection:
             connection.execute(text(PRETENDED))
@@ -58,8 +58,8 @@ def set_clock(session: Session, at: datetime) -> None:
 def test_a_wait_over_a_change_of_the_clock_is_as_long_as_it_was_said_to_be(in_berlin: Database, at: datetime) -> None:
     with in_berlin.transaction() as session:
         set_clock(session, at)
-        job_id = house.submit(session, house.make_account(session), deadline_seconds=1200).job_id
-        claim = house.claim(session, job_id, lease_seconds=100)
+        job_id = factories.submit(session, factories.make_account(session), deadline_seconds=1200).job_id
+        claim = factories.claim(session, job_id, lease_seconds=100)
         job = session.get_one(Job, job_id)
         assert job.lease_expires_at == at + timedelta(seconds=100)
         assert job.deadline_at == at + timedelta(seconds=1200)

@@ -14,12 +14,12 @@ import pytest
 from psycopg.errors import QueryCanceled
 from sqlalchemy import Connection, Engine, create_engine, text
 
-from tasks.addresses import with_our_driver
 from tasks.ledger.schema import MIGRATIONS
-from tests.support import house
-from tests.support.nursery import completed
-from tests.support.processes import process
-from webapp.migration_locks import LOCK_TIMEOUT_SECONDS, ONE_AT_A_TIME, GivenUp, Patience, migrate
+from tasks.settings.connection_urls import with_our_driver
+from tests.support import factories
+from tests.support.processes.fork_server import completed
+from tests.support.processes.processes import process
+from webapp.migrations.locks import LOCK_TIMEOUT_SECONDS, ONE_AT_A_TIME, GivenUp, Patience, migrate
 
 UPGRADE = ["-m", "flask", "--app", "wsgi", "db", "upgrade"]
 BEFORE = "0009"
@@ -30,9 +30,9 @@ PRIVATE = "the harbour committee"
 @pytest.fixture
 def older(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
     """The services, with a database of an earlier release."""
-    with house.own_database(addresses["DATABASE_URL"]) as url:
+    with factories.own_database(addresses["DATABASE_URL"]) as url:
         there = {**addresses, "DATABASE_URL": url}
-        completed([*UPGRADE, BEFORE], house.environment(there), check=True)
+        completed([*UPGRADE, BEFORE], factories.environment(there), check=True)
         yield there
 
 
@@ -64,8 +64,8 @@ def seconds_of_a_later_reader(url: str, *, bound: float) -> float:
 
 def test_readers_are_answered_while_a_release_waits_and_it_goes_on_afterwards(older: dict[str, str]) -> None:
     url = older["DATABASE_URL"]
-    with reading(url) as somebody, process(UPGRADE, house.environment(older)) as release:
-        house.wait_until(lambda: waits_for_a_lock(url), within=40, what=lambda: release.log)
+    with reading(url) as somebody, process(UPGRADE, factories.environment(older)) as release:
+        factories.wait_until(lambda: waits_for_a_lock(url), within=40, what=lambda: release.log)
         assert seconds_of_a_later_reader(url, bound=30) < LOCK_TIMEOUT_SECONDS + 2
         release.wait_for_log("The migration waits for the table accounts, held by process")
         [line] = [line for line in release.log.splitlines() if line.startswith("The migration waits")][:1]
@@ -116,7 +116,7 @@ def released(engine: Engine, patience: Patience, said: list[str]) -> Iterator[li
 def test_without_a_limit_on_a_lock_every_later_reader_hangs(older: dict[str, str], one_try: float) -> None:
     url, said = older["DATABASE_URL"], list[str]()
     with engine_of(older) as engine, reading(url) as somebody, released(engine, Patience(one_try, 60), said) as ended:
-        house.wait_until(lambda: waits_for_a_lock(url))
+        factories.wait_until(lambda: waits_for_a_lock(url))
         answered = seconds_of_a_later_reader(url, bound=5) < 5
         assert answered is (one_try < 5)
         somebody.rollback()
@@ -137,7 +137,7 @@ def test_a_release_says_that_it_waits_for_another_one(older: dict[str, str]) -> 
     url = older["DATABASE_URL"]
     with psycopg.connect(url, application_name="waybill-release") as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [ONE_AT_A_TIME])
-        with process(UPGRADE, house.environment(older)) as release:
+        with process(UPGRADE, factories.environment(older)) as release:
             release.wait_for_log("The migration waits for another release, held by process", within=40)
             other.rollback()
             assert release.wait() == 0, release.log
@@ -147,7 +147,7 @@ def test_a_release_says_that_it_waits_for_another_one(older: dict[str, str]) -> 
 def test_a_user_who_may_not_look_is_told_what_can_be_told(older: dict[str, str]) -> None:
     """Hosts give users of the database that do not see what others do."""
     said: list[str] = []
-    with house.role_with_few_connections(older, 10) as few, engine_of(older) as engine:
+    with factories.role_with_few_connections(older, 10) as few, engine_of(older) as engine:
         with engine.begin() as owner:
             name = few["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]
             owner.execute(text(f"CREATE TABLE own (id int); ALTER TABLE own OWNER TO {name}"))
@@ -174,7 +174,7 @@ def test_an_error_of_the_migration_itself_is_not_tried_again(older: dict[str, st
 
 def test_a_release_with_one_free_connection_waits_too(older: dict[str, str]) -> None:
     """On a full plan nobody can be named, and the release goes on all the same."""
-    with house.role_with_few_connections(older, 1) as few, engine_of(older) as owner, engine_of(few) as engine:
+    with factories.role_with_few_connections(older, 1) as few, engine_of(older) as owner, engine_of(few) as engine:
         said: list[str] = []
         with owner.begin() as connection:
             name = few["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]

@@ -13,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.house import ROOT, wait_until
+from tests.support.factories import ROOT, wait_until
 
 NETWORK = ("PIP_", "REQUESTS_CA", "SSL_CERT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """What a machine may need to reach the package registry."""

@@ -105,7 +105,7 @@ def test_an_ordinary_user_does_so_while_root_does_at_a_path_with_spaces(roots: C
 
 
 def test_tests_can_be_the_first_command_of_a_user_and_start_their_services_once(ordinarys: Checkout) -> None:
-    running = ordinarys.started("test", "ARGS=tests/database tests/house/test_startup.py")
+    running = ordinarys.started("test", "ARGS=tests/database tests/project/test_startup.py")
     assert running.ended(within=900) == 0, running.said
     assert re.search(r"\d+ passed", running.said) and "error" not in running.said.splitlines()[-1]
 

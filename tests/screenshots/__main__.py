@@ -13,13 +13,13 @@ from pathlib import Path
 import structlog
 from playwright.sync_api import sync_playwright
 
-from tests.screenshots import story
+from tests.screenshots import scenario
+from tests.screenshots.camera import Camera, keep, pictures
 from tests.screenshots.clock import before
-from tests.screenshots.past import Past
-from tests.screenshots.pictures import Camera, keep, pictures
-from tests.screenshots.stage import stage
-from tests.support import chromium
-from tests.support.house import ROOT
+from tests.screenshots.sample_history import Past
+from tests.screenshots.site import stage
+from tests.support.browser import chromium
+from tests.support.factories import ROOT
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,10 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
     print("Starting a site, and having a day's work done on it. This takes a minute.", flush=True)
     with stage() as site:
         replay_id = Past(site).play()
-        story.change_her_mind(site)
+        scenario.change_her_mind(site)
         site.clock.set(before(days=3, hours=5))
         with site.working(), sync_playwright() as playwright:
-            jobs = story.play(site)
+            jobs = scenario.play(site)
             browser = playwright.chromium.launch(executable_path=program, args=chromium.FLAGS)
             camera = Camera(browser, site.address)
             taken = {picture.name: camera.take(picture) for picture in pictures(jobs, replay_id)}

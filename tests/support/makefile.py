@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from tests.support.nursery import ROOT
+from tests.support.processes.fork_server import ROOT
 
 SURROUNDINGS = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
 """Without what an outer `make` hands down: its flags and its ARGS would be those of the inner one too."""

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from tasks.database import Database
-from tasks.ledger import queries, transitions
-from tasks.ledger.queries import JobView
+from tasks.fake_provider import FakeProvider
+from tasks.ledger.jobs import transitions
+from tasks.ledger.reports import job_views
+from tasks.ledger.reports.job_views import JobView
 from tasks.ledger.states import State
-from tests.support import house
-from tests.support.fake_provider import FakeProvider
-from tests.support.nursery import completed
-from tests.support.processes import Process, asking, worker
+from tests.support import factories
+from tests.support.processes.fork_server import completed
+from tests.support.processes.processes import Process, asking, worker
 
 SHORT: dict[str, Any] = {
     "PROVIDER_CALL_SECONDS": 2,
@@ -44,18 +45,18 @@ class Site:
         self.account_id = account_id
         self.addresses = addresses
 
-    def submit(self, content: bytes = house.TEXT, **more: Any) -> uuid.UUID:
+    def submit(self, content: bytes = factories.TEXT, **more: Any) -> uuid.UUID:
         with self.database.transaction() as session:
-            return house.submit(session, self.account_id, content, **more).job_id
+            return factories.submit(session, self.account_id, content, **more).job_id
 
     def view(self, job_id: uuid.UUID) -> JobView:
         with self.database.transaction() as session:
-            view = queries.any_job(session, job_id)
+            view = job_views.any_job(session, job_id)
         assert view is not None
         return view
 
     def wait_for(self, job_id: uuid.UUID, *states: State, within: float = 20) -> JobView:
-        return house.wait_until(  # type: ignore[no-any-return]
+        return factories.wait_until(  # type: ignore[no-any-return]
             lambda: view if (view := self.view(job_id)).state in states else None,
             within=within,
             what=lambda: f"{states} in:\n{self.worker.log}",
@@ -63,18 +64,18 @@ class Site:
 
     def waits_for_lane(self, job_id: uuid.UUID) -> bool:
         with self.database.transaction() as session:
-            return queries.lane_wait_of(session, job_id) is not None
+            return job_views.lane_wait_of(session, job_id) is not None
 
     def calls(self, job_id: uuid.UUID) -> list[str]:
         with self.database.transaction() as session:
-            return [call.outcome for call in queries.calls_of(session, job_id)]
+            return [call.outcome for call in job_views.calls_of(session, job_id)]
 
     def outcomes(self, job_id: uuid.UUID) -> list[str | None]:
         with self.database.transaction() as session:
-            return [attempt.outcome for attempt in queries.attempts_of(session, job_id)]
+            return [attempt.outcome for attempt in job_views.attempts_of(session, job_id)]
 
     def ops(self, decision: str) -> str:
-        variables = house.environment(self.addresses, **asking(self.fake))
+        variables = factories.environment(self.addresses, **asking(self.fake))
         return completed(["-m", "tasks", "ops", decision], variables, check=True).stdout
 
     def cancel(self, job_id: uuid.UUID) -> State | None:
@@ -83,11 +84,11 @@ class Site:
 
     def results(self) -> int:
         with self.database.transaction() as session:
-            return house.count(session, "results")
+            return factories.count(session, "results")
 
     def orphans(self) -> int:
         with self.database.transaction() as session:
-            return queries.orphans(session, grace_seconds=0)
+            return job_views.orphans(session, grace_seconds=0)
 
 
 Opened = Callable[..., Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.database import Database
-from tests.support.in_background import Bench, OpenBench, bench
+from tests.support.worker_bench import Bench, OpenBench, bench
 
 
 @pytest.fixture

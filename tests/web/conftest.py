@@ -16,18 +16,20 @@ from werkzeug.datastructures import FileStorage, MultiDict
 from werkzeug.test import TestResponse, encode_multipart
 
 from tasks.database import Database
-from tasks.ledger import checkpoints, outbox, transitions
-from tasks.ledger.checkpoints import SavedStep
-from tasks.ledger.guarded import Claim
+from tasks.ledger.delivery import outbox
+from tasks.ledger.jobs import checkpoints, transitions
+from tasks.ledger.jobs.checkpoints import SavedStep
+from tasks.ledger.jobs.guarded_update import Claim
 from tasks.queue import DeliveryQueue
 from tasks.settings import Settings
 from tests.conftest import COMPILED
-from tests.support import house
-from tests.support.contract import CheckedClient
-from webapp import create_app, tokens
+from tests.support import factories
+from tests.support.openapi_check import CheckedClient
+from webapp import create_app
+from webapp.auth import api_tokens
+from webapp.auth.sessions import SESSION
 from webapp.extensions import db, limiter
 from webapp.models import Role
-from webapp.sessions import SESSION
 
 
 class Browser:
@@ -151,19 +153,19 @@ def ada(app: Flask, account_id: uuid.UUID) -> Person:
 def bob(app: Flask, database: Database) -> Person:
     """Somebody else."""
     with database.transaction() as session:
-        return Person(app, house.make_account(session))
+        return Person(app, factories.make_account(session))
 
 
 @pytest.fixture
 def program(app: Flask, database: Database, account_id: uuid.UUID) -> Program:
     with database.transaction() as session:
-        return Program(app, tokens.make_token(session, account_id, "test"))
+        return Program(app, api_tokens.make_token(session, account_id, "test"))
 
 
 @pytest.fixture
 def stranger(app: Flask, database: Database, bob: Person) -> Program:
     with database.transaction() as session:
-        return Program(app, tokens.make_token(session, bob.id, "test"))
+        return Program(app, api_tokens.make_token(session, bob.id, "test"))
 
 
 @pytest.fixture
@@ -189,7 +191,7 @@ def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> It
 def olga(app: Flask, database: Database) -> Person:
     """An operator."""
     with database.transaction() as session:
-        return Person(app, house.make_account(session, email="olga@example.org", role=Role.OPERATOR))
+        return Person(app, factories.make_account(session, email="olga@example.org", role=Role.OPERATOR))
 
 
 class Bench:
@@ -204,7 +206,7 @@ class Bench:
         """A job whose message was handed to the queue, as the web does after recording it."""
         self.count += 1
         with self.database.transaction() as session:
-            job_id = house.submit(session, self.owner, house.TEXT + b" %d" % self.count, **intent).job_id
+            job_id = factories.submit(session, self.owner, factories.TEXT + b" %d" % self.count, **intent).job_id
             outbox.note_dispatched(session, job_id, 1)
             return job_id
 

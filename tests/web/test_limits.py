@@ -16,16 +16,17 @@ from sqlalchemy import func, select, text
 from werkzeug.datastructures import FileStorage
 
 from tasks.database import Database
-from tasks.ledger import limits, outbox
+from tasks.ledger.accounts import limits
+from tasks.ledger.delivery import outbox
 from tasks.ledger.errors import Category
-from tasks.ledger.limits import Limits
 from tasks.ledger.models import Job
+from tasks.ledger.terms import Limits
 from tasks.settings import Settings
-from tests.support import house
+from tests.support import factories
 from tests.web.conftest import Bench, Person, Program, assert_problem, job_id_in, proof_in, rows
 from webapp import limits as words
+from webapp.jobs.submission import MOST_ROUNDS
 from webapp.local.ports import free_port
-from webapp.submitting import MOST_ROUNDS
 
 TIME = r'<time datetime="([^"]+)" data-local="clock">\d\d:\d\d UTC</time>'
 
@@ -236,7 +237,7 @@ def test_a_moment_is_rounded_up_and_has_its_day_where_that_is_not_todays(
 def test_how_many_jobs_come_before_ones_own_is_said_and_kept_true(ada: Person, bob: Person, database: Database) -> None:
     def hand_in(owner: uuid.UUID, words: str) -> uuid.UUID:
         with database.transaction() as session:
-            job_id = house.submit(session, owner, words.encode()).job_id
+            job_id = factories.submit(session, owner, words.encode()).job_id
             outbox.note_dispatched(session, job_id, 1)  # as the web tries at once; else the page blames the queue
             return job_id
 
@@ -252,7 +253,7 @@ def test_how_many_jobs_come_before_ones_own_is_said_and_kept_true(ada: Person, b
     address = poll[1].replace("&amp;", "&")
     assert ada.get(address, headers={"HX-Request": "true"}).status_code == 204
     with database.transaction() as session:
-        taken = outbox.take_due(session, queue=house.QUEUE, limit=2, postpone_seconds=60)
+        taken = outbox.take_due(session, queue=factories.QUEUE, limit=2, postpone_seconds=60)
         assert [owed.job_id for owed in taken] == [first, mine]
         late = "UPDATE deliveries SET not_before = not_before - interval '20 seconds', dispatched_at = NULL"
         session.execute(text(late))

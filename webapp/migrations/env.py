@@ -14,7 +14,7 @@ from tasks.database import UNREACHABLE, engine_options
 from tasks.ledger.models import Base
 from tasks.settings import Settings
 from webapp import models  # noqa: F401  (accounts and tokens belong to the metadata too)
-from webapp.migration_locks import GivenUp, migrate
+from webapp.migrations.locks import GivenUp, migrate
 
 
 def run() -> None:

@@ -9,7 +9,7 @@ from waitress.channel import ClientDisconnected
 from waitress.task import ErrorTask, Task, WSGITask
 from waitress.utilities import build_http_date
 
-from tasks.logs import told
+from tasks.observability.logs import told
 from webapp.server.refusals import BY_CODE, FAILED, MALFORMED, Refusal, log
 
 WITHOUT_BODY = ("1", "204", "304")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waitress.channel import ClientDisconnected, HTTPChannel
 
-from tasks.logs import told
+from tasks.observability.logs import told
 from webapp.server.answers import AppAnswer, RefusedAnswer
 from webapp.server.clients import client_of
 from webapp.server.pace import Pace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from webapp.bodies import MOST_TO_READ
+from webapp.http.request_body import MOST_TO_READ
 
 FILES_A_CONNECTION = 3
 """A socket, and a temporary file each for a long body and a long answer."""

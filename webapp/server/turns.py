@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
-from tasks.logs import told
+from tasks.observability.logs import told
 from webapp.server.refusals import log
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tasks.intake import DocumentRefused, IntakePool, Kind, Limits, Refusal
-from tests.support.documents import case_file
+from tests.support.documents.office import case_file
 
 PIER = "The harbour committee met on the third of March to review the repair of the north pier. Costs rose from 41,000"
 DANISH = "Smørrebrød, Привет, 你好. " + PIER

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tasks.fake_provider import FakeProvider
 from tasks.provider import Answer, Prompt, ProviderError, ProviderSettings, complete_within, make_provider
-from tests.support.fake_provider import FakeProvider
 from tests.support.provider_errors import DOCUMENT, KEY, assert_harmless
 
 Settings = Callable[..., ProviderSettings]

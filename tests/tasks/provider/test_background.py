@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tasks.fake_provider import FakeProvider
 from tasks.ledger.errors import Category
 from tasks.provider import Answer, BackgroundProvider, Pending, Prompt, ProviderError, ProviderSettings, make_provider
 from tasks.provider.loop import ProviderLoop
-from tests.support.fake_provider import FakeProvider
 from tests.support.provider_errors import DOCUMENT, KEY, assert_harmless
 
 Settings = Callable[..., ProviderSettings]

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from tasks.fake_provider import FakeProvider
 from tasks.ledger.errors import Category
 from tasks.provider import CallProgress, Prompt, ProviderError, ProviderSettings
 from tasks.provider.loop import ProviderLoop
-from tests.support.fake_provider import FakeProvider
 
 Settings = Callable[..., ProviderSettings]
 GATE = {"mode": "gate"}

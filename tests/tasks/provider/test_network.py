@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tasks.fake_provider import FakeProvider
 from tasks.ledger.errors import Category
 from tasks.provider import ProviderError
-from tests.support.fake_provider import FakeProvider
 
 Failure = Callable[..., ProviderError]
 

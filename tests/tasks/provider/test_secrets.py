@@ -9,10 +9,10 @@ from collections.abc import Callable
 import openai
 import pytest
 
+from tasks.fake_provider import FakeProvider
 from tasks.ledger.errors import Category
 from tasks.provider import ProviderError, ProviderSettings, complete_within, make_provider
 from tasks.provider.base import Answer, Prompt
-from tests.support.fake_provider import FakeProvider
 from tests.support.provider_errors import KEY, assert_harmless
 
 Settings = Callable[..., ProviderSettings]

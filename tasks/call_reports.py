@@ -1,0 +1,62 @@
+"""What is recorded of a provider call, by how it ended, and what that does to its lane."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from tasks.ledger.calls import lanes
+from tasks.ledger.calls.calls import CUT_OFF, CallReport
+from tasks.ledger.calls.lanes import Closed
+from tasks.ledger.errors import Category
+from tasks.ledger.jobs.transitions import LANE_SPREAD_SECONDS
+from tasks.ledger.states import CallOutcome
+from tasks.provider import Answer, CallProgress, ProviderError
+
+STOPS_THE_LANE = frozenset({Category.QUOTA, Category.AUTH, Category.PERMISSION})
+
+COOLS_THE_LANE = frozenset({(Category.OVERLOADED, "overloaded")})  # a plain 500 may be about one document only
+
+
+def mark_lane(session: Session, lane: str, error: ProviderError) -> Closed | None:
+    """What this error says about the way to the provider, for everybody. One about the document says: it is open.
+
+    Whether the lane is closed now.
+    """
+    if error.category in STOPS_THE_LANE:
+        lanes.stop(session, lane, category=error.category, code=error.code)
+    elif error.category is Category.RATE_LIMITED or (error.category, error.code) in COOLS_THE_LANE:
+        lanes.cool(session, lane, seconds=error.retry_after_seconds, category=error.category, code=error.code)
+    elif error.http_status is not None:
+        lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS)
+    return lanes.door(session, lane)
+
+
+def report_of_answer(answer: Answer) -> CallReport:
+    """What the row of a call says after this answer."""
+    return CallReport(
+        CallOutcome.SUCCEEDED,
+        code=CUT_OFF if answer.cut_off else None,
+        request_id=answer.request_id,
+        response_id=answer.response_id,
+        model=answer.model,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+    )
+
+
+def report_of_error(error: ProviderError) -> CallReport:
+    """What the row of a call says after this error."""
+    return CallReport(
+        CallOutcome.UNKNOWN if error.category is Category.UNCERTAIN else CallOutcome.FAILED,
+        category=error.category,
+        code=error.error_code or error.code,
+        http_status=error.http_status,
+        request_id=error.request_id,
+    )
+
+
+def cut_off(progress: CallProgress, outcome: CallOutcome) -> CallReport:
+    """What the row of a call says that we ended ourselves. One that was never sent cannot have been billed."""
+    if not progress.sent:
+        return CallReport(CallOutcome.FAILED, category=Category.CONNECTION, code="never_sent")
+    return CallReport(outcome, category=Category.UNCERTAIN, code="cut_off")

@@ -1,0 +1,1 @@
+"""The commands of `python -m tasks`: their parsers, and what each prints."""

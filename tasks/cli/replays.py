@@ -1,0 +1,89 @@
+"""`python -m tasks jobs replay …`: putting failed work back from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from tasks.cli.jobs import NotFound, find, opened
+from tasks.cli.messages import HELD_UP, LEFT_ALONE, command_line_user, groups_in_words, progress_in_words
+from tasks.ledger.keys import reference_of
+from tasks.ledger.models.control import Cause
+from tasks.ledger.replays import progress as replays_progress
+from tasks.ledger.replays import replays, selection
+from tasks.ledger.replays.selection import Choice, Judged
+from tasks.settings import Settings
+
+PER_MINUTE = 20
+NEWEST = 20
+ALL_LEFT_ALONE = "Nothing is replayed."
+
+
+def dry_run(settings: Settings, names: Sequence[str], *, category: str | None, code: str | None) -> list[str]:
+    """What a replay of these would do, by category. Nothing is changed."""
+    with opened(settings) as database, database.transaction() as session:
+        judged = selection.judge(session, settings.queue_name, _choice(session, names, category, code))
+    return [*groups_in_words(selection.grouped(judged), would=True), "This was a dry run: nothing was changed."]
+
+
+def replay(
+    settings: Settings,
+    names: Sequence[str],
+    *,
+    category: str | None,
+    code: str | None,
+    cause: Cause,
+    note: str,
+    per_minute: int,
+) -> list[str]:
+    """Put failed jobs back, by name or all of one category: same identity, new deadline. What is done with them.
+
+    The first one goes back at once, the others in turn, by the workers.
+    """
+    with opened(settings) as database, database.transaction() as session:
+        choice = _choice(session, names, category, code)
+        judged = selection.judge(session, settings.queue_name, choice)
+        lines = [*groups_in_words(selection.grouped(judged), would=False), *(_line(one) for one in judged if names)]
+        if all(one.why for one in judged):
+            return [*lines, ALL_LEFT_ALONE]
+        replay_id = replays.begin(
+            session,
+            settings.queue_name,
+            choice,
+            cause=cause,
+            note=note,
+            by=command_line_user(),
+            per_minute=per_minute,
+            terms=settings.replay_terms,
+        )
+        held_up = replays.held_up(session, settings.queue_name, settings.lane)
+    lines.append(f"replay {replay_id.hex[:8]}: {per_minute} a minute, by the workers. Watch it with `jobs replays`.")
+    return lines if held_up is None else [*lines, HELD_UP[held_up]]
+
+
+def listed(settings: Settings) -> list[str]:
+    """The newest replays, and how far each is."""
+    with opened(settings) as database, database.transaction() as session:
+        found = replays_progress.newest(session, settings.queue_name, limit=NEWEST)
+        return [progress_in_words(one) for one in found]
+
+
+def stopped(settings: Settings, name: str, *, note: str | None) -> list[str]:
+    """Put no more jobs of this replay back. `name` is its id, or how that begins. Raises NotFound."""
+    with opened(settings) as database, database.transaction() as session:
+        found = replays_progress.named(session, settings.queue_name, name)
+        if found is None:
+            raise NotFound(f"{name} is no replay, or more than one.")
+        replays.stop(session, settings.queue_name, found.id, by=command_line_user(), note=note)
+        progress = replays_progress.one(session, settings.queue_name, found.id)
+        return [] if progress is None else [progress_in_words(progress)]
+
+
+def _choice(session: Session, names: Sequence[str], category: str | None, code: str | None) -> Choice:
+    return Choice([find(session, name) for name in names], category, code)
+
+
+def _line(one: Judged) -> str:
+    said = "to be replayed" if one.why is None else f"left alone, {LEFT_ALONE[one.why]}"
+    return f"{reference_of(one.job_id)}  {said}"

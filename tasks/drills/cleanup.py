@@ -1,0 +1,93 @@
+"""What drills leave in the database and in Redis, and how it goes away again. Everything is known by its name."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy.orm import Session
+
+from tasks.database import Database, let_it_idle
+from tasks.ledger.accounts import limits
+from tasks.ledger.models import Document, Job, Lane, Worker
+from tasks.queue import DeliveryQueue
+
+ONE_RUN_AT_A_TIME = 7_294_713  # an advisory lock of our own
+ADDRESS = re.compile(r"drill-([0-9a-f]{8})@drill\.invalid")
+LIKE_ADDRESS = "drill-%@drill.invalid"
+
+
+@dataclass(frozen=True)
+class Names:
+    """How the account and the queue of one drill are called; both hold its id."""
+
+    drill_id: str
+
+    @property
+    def email(self) -> str:
+        """`.invalid` never is anybody's address (RFC 2606)."""
+        return f"drill-{self.drill_id}@drill.invalid"
+
+    @property
+    def queue(self) -> str:
+        """The queue, and the first part of its lane's name."""
+        return f"waybill-drill-{self.drill_id}"
+
+
+def make_account(session: Session, names: Names) -> uuid.UUID:
+    """An account that nobody can sign in to. What an account is, the web part decides; its table is all we know."""
+    account_id = uuid.uuid4()
+    session.execute(
+        text("INSERT INTO accounts (id, email, password_hash, role) VALUES (:id, :email, '-', 'user')"),
+        {"id": account_id, "email": names.email},
+    )
+    return account_id
+
+
+def left_behind(session: Session) -> list[Names]:
+    """The drills whose account is still there."""
+    rows = session.execute(text("SELECT email FROM accounts WHERE email LIKE :like"), {"like": LIKE_ADDRESS})
+    return [Names(found[1]) for email in rows.scalars() if (found := ADDRESS.fullmatch(email))]
+
+
+def unfinished_of_people(session: Session) -> int:
+    """How many jobs of accounts that are no drill's are not finished."""
+    people = text("account_id NOT IN (SELECT id FROM accounts WHERE email LIKE :like)").bindparams(like=LIKE_ADDRESS)
+    return session.execute(select(func.count()).select_from(Job).where(Job.finished_at.is_(None), people)).scalar_one()
+
+
+def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
+    """Remove every trace of one drill. Its processes must be gone. The account goes last, so that a crash here is seen.
+
+    Raises QueueUnreachable or SQLAlchemyError; the next run tries again.
+    """
+    with database.transaction() as session:
+        jobs = list(session.execute(select(Job.id).where(Job.queue == names.queue)).scalars())
+    queue.forget_everything(jobs)
+    with database.transaction() as session:
+        account_id = session.execute(
+            text("SELECT id FROM accounts WHERE email = :email"), {"email": names.email}
+        ).scalar_one_or_none()
+        session.execute(delete(Job).where(Job.account_id == account_id))
+        session.execute(delete(Document).where(Document.account_id == account_id))
+        if account_id is not None:
+            limits.forget_account(session, account_id)
+        session.execute(delete(Worker).where(Worker.queue == names.queue))
+        session.execute(delete(Lane).where(Lane.name.startswith(f"{names.queue}:", autoescape=True)))
+        session.execute(text("DELETE FROM accounts WHERE id = :id"), {"id": account_id})
+
+
+def forget_workers(session: Session, host: str, pids: list[int]) -> None:
+    """Remove the signs of life of processes that were killed; the site would take them for workers of its own."""
+    for pid in pids:
+        session.execute(delete(Worker).where(Worker.name.startswith(f"{host}-{pid}-", autoescape=True)))
+
+
+def is_alone(connection: Connection) -> bool:
+    """Whether no other run of drills is under way. If so, none can begin until this connection's transaction ends."""
+    let_it_idle(connection)  # for as long as the drills take
+    return bool(
+        connection.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ONE_RUN_AT_A_TIME}).scalar_one()
+    )

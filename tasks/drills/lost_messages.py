@@ -1,0 +1,35 @@
+"""Drills about messages: one too many, and none left."""
+
+from __future__ import annotations
+
+from tasks.drills.environment import Stage
+from tasks.ledger.delivery import fair_order
+
+
+def same_message_twice(stage: Stage) -> None:
+    """Copies of a job's message arrive while it is worked on, and after its end. Each is refused by the claim."""
+    stage.script({"mode": "gate"})
+    job = stage.submit()
+    worker = stage.worker(slots=3)
+    stage.wait_for_requests(1)
+    for number in (901, 902):
+        stage.queue.send(job, number, wait_seconds=0)
+    stage.wait_until(lambda: worker.log.count('"reason": "held"') == 2, "both copies refused")
+    stage.fake.release()
+    stage.wait_for()
+    stage.queue.send(job, 903, wait_seconds=0)
+    stage.wait_for_log(worker, '"reason": "finished"')
+
+
+def redis_forgot(stage: Stage) -> None:
+    """Every key of the queue is deleted while jobs wait and one is worked on. All of them are delivered again."""
+    stage.script({"mode": "gate"})
+    jobs = [stage.submit() for _ in range(6)]
+    stage.worker(slots=1)
+    stage.wait_for_requests(1)
+    stage.wait_until(lambda: stage.queue.depth() == fair_order.SPARE, "as many others in the queue as it is to have")
+    stage.queue.forget_everything(jobs)
+    stage.struck()
+    stage.fake.release()
+    stage.wait_for()
+    stage.recovered()

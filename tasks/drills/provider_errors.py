@@ -1,0 +1,102 @@
+"""Drills about a provider that says no, and about one that says nothing."""
+
+from __future__ import annotations
+
+import uuid
+
+from tasks.drills.environment import Stage
+from tasks.drills.facts import DrillFailed
+from tasks.ledger.calls import lanes
+from tasks.ledger.jobs import transitions
+from tasks.ledger.models import ProviderCall
+from tasks.ledger.reports import job_views
+from tasks.ledger.states import CallOutcome, State
+
+DELAY_SECONDS = 2.0
+CALL_SECONDS = 2.0
+SHORT = {"PROVIDER_CALL_SECONDS": f"{CALL_SECONDS:g}", "ATTEMPT_SECONDS": "6", "RESERVATION_SECONDS": "12"}
+
+
+def rate_limit(stage: Stage) -> None:
+    """The provider asks to wait. It is asked again, not before, and the second job does not knock meanwhile."""
+    stage.script({"mode": "rate", "retry_after": DELAY_SECONDS}, {"mode": "ok"})
+    stage.submit()
+    stage.worker(slots=1)
+    refused_at = stage.wait_for_requests(1)[0].at
+    stage.struck()
+    stage.submit()
+    stage.wait_for()
+    stage.recovered()
+    waited = stage.fake.requests[1].at - refused_at
+    stage.check(waited >= DELAY_SECONDS, f"asked again after {waited:.1f} s, not {DELAY_SECONDS:g} s")
+    stage.check(len(stage.fake.requests) == 3, "somebody knocked at the closed door")
+
+
+def invalid_credentials(stage: Stage) -> None:
+    """The key is refused. See `_stopped_until_resumed`."""
+    _stopped_until_resumed(stage, "auth")
+
+
+def quota_used_up(stage: Stage) -> None:
+    """The account at the provider is empty. See `_stopped_until_resumed`."""
+    _stopped_until_resumed(stage, "quota")
+
+
+def _stopped_until_resumed(stage: Stage, cause: str) -> None:
+    """One request meets it, that job stops, the others wait; an operator resumes, and all of them end well."""
+    stage.script({"mode": cause})
+    jobs = [stage.submit() for _ in range(3)]
+    stage.worker(slots=1)
+    failed = stage.wait_until(
+        lambda: [job for job in jobs if stage.view(job).state is State.FAILED], f"a job failed for {cause}"
+    )
+    stage.check(stage.view(failed[0]).error_category == cause, f"the cause is not given as {cause}")
+    waiting = [job for job in jobs if job not in failed]
+    stage.wait_until(lambda: all(_waits_for_lane(stage, job) for job in waiting), "the others waiting")
+    stage.check(len(stage.fake.requests) == 1, "more than one request met the closed door")
+    stage.script({"mode": "ok"})
+    stage.struck()
+    with stage.transaction() as session:
+        lanes.resume(session, stage.lane, by="drill", spread_seconds=transitions.LANE_SPREAD_SECONDS)
+        transitions.replay(session, failed[0], deadline_seconds=60, more_attempts=3, cause="drill")
+    stage.wait_for()
+    stage.recovered()
+
+
+def _waits_for_lane(stage: Stage, job_id: uuid.UUID) -> bool:
+    with stage.transaction() as session:
+        return job_views.lane_wait_of(session, job_id) is not None
+
+
+def provider_stalls(stage: Stage) -> None:
+    """The provider takes the request and never answers. See `_given_up_at_the_calls_budget`."""
+    _given_up_at_the_calls_budget(stage, "hang")
+
+
+def provider_trickles(stage: Stage) -> None:
+    """The provider sends a byte now and then, which keeps every timeout between two bytes from firing."""
+    _given_up_at_the_calls_budget(stage, "drip")
+
+
+def _given_up_at_the_calls_budget(stage: Stage, mode: str) -> None:
+    stage.script({"mode": mode}, {"mode": "ok"})
+    job = stage.submit()
+    stage.worker(budgets=SHORT)
+    stage.wait_for_requests(1)
+    stage.struck()
+    stage.wait_for()
+    stage.recovered()
+    with stage.transaction() as session:
+        first, second = job_views.calls_of(session, job)
+    stage.check(first.outcome == CallOutcome.UNKNOWN, f"the lost call is recorded as {first.outcome}")
+    stage.check(second.outcome == CallOutcome.SUCCEEDED, f"the second call is recorded as {second.outcome}")
+    took = _seconds_of(first)
+    stage.remark = f"ended after {took:.1f} s by {first.error_code}"
+    stage.check(first.error_code == "call_budget", f"{first.error_code} ended the call, not its own budget")
+    stage.check(CALL_SECONDS - 0.1 <= took < 5, f"the call ended after {took:.1f} s, not {CALL_SECONDS:g} s")
+
+
+def _seconds_of(call: ProviderCall) -> float:
+    if call.ended_at is None:
+        raise DrillFailed("a call was never closed")
+    return (call.ended_at - call.started_at).total_seconds()

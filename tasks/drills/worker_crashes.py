@@ -1,0 +1,90 @@
+"""Drills about processes that die, or freeze, at the worst moment."""
+
+from __future__ import annotations
+
+import signal
+
+from tasks.drills.environment import Stage
+from tasks.drills.processes import Child
+from tasks.ledger.reports import job_views
+
+IN_BACKGROUND = {"OPENAI_BACKGROUND": "1"}
+
+
+def killed_after_commit(stage: Stage) -> None:
+    """The result is saved; the queue was never told. Nothing is to run again, and the next job is to go on."""
+    stage.submit()
+    victim = stage.worker(die_at="worker.succeeded")
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.submit()
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+
+
+def _killed_and_taken_up(stage: Stage, victim: Child) -> None:
+    """The victim dies where it is to, and another worker brings everything to its end."""
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+
+
+def killed_before_commit(stage: Stage) -> None:
+    """The result is written and not committed. The answer was saved before, so the provider is not asked again."""
+    job = stage.submit()
+    _killed_and_taken_up(stage, stage.worker(die_at="worker.before_commit"))
+    with stage.transaction() as session:
+        outcomes = [attempt.outcome for attempt in job_views.attempts_of(session, job)]
+    stage.check(outcomes == ["lost", "succeeded"], f"attempts ended as {outcomes}")
+
+
+def killed_with_the_answer(stage: Stage) -> None:
+    """The one gap nobody can close: the provider has answered, nothing is saved. Asked again once, and counted."""
+    job = stage.submit()
+    _killed_and_taken_up(stage, stage.worker(die_at="worker.answered"))
+    stage.check(stage.view(job).unknown_calls == 1, "the lost answer is not recorded as unknown")
+
+
+def killed_while_it_is_made(stage: Stage) -> None:
+    """In background mode the provider named its response, and works on it. The next attempt asks about that one."""
+    job = stage.submit()
+    stage.script({"mode": "gate"})
+    victim = stage.worker(die_at="worker.response_saved", budgets=IN_BACKGROUND)
+    stage.wait_for_end(victim)
+    stage.struck()
+    stage.worker(budgets=IN_BACKGROUND)
+    stage.wait_until(lambda: stage.fake.generations[0].looks > 0, "the provider asked about its response")
+    stage.fake.release()
+    stage.wait_for()
+    stage.recovered()
+    made = len(stage.fake.generations)
+    stage.check(made == 1, f"{made} responses were made, not 1")
+    stage.check(stage.view(job).unknown_calls == 0, "a response with a name is recorded as unknown")
+
+
+def dispatcher_killed(stage: Stage) -> None:
+    """The delivery is taken out of the outbox and never reaches the queue."""
+    stage.submit()
+    _killed_and_taken_up(stage, stage.dispatcher(die_at="dispatcher.taken"))
+
+
+def stale_worker(stage: Stage) -> None:
+    """A worker freezes during a call, loses its claim, and wakes up with an answer in its hands."""
+    job = stage.submit()
+    stage.script({"mode": "gate", "text": "The stale answer."}, {"mode": "ok", "text": "The good answer."})
+    frozen = stage.worker()
+    stage.wait_for_requests(1)
+    frozen.signal(signal.SIGSTOP)
+    stage.struck()
+    stage.worker()
+    stage.wait_for(job)
+    stage.recovered()
+    stage.fake.release()
+    frozen.signal(signal.SIGCONT)
+    stage.wait_for_log(frozen, "attempt.claim_lost")
+    with stage.transaction() as session:
+        result = job_views.result_of(session, job, stage.account_id)
+    stage.check(result is not None and result.text == "The good answer.", "the stale worker's answer was saved")

@@ -1,0 +1,23 @@
+"""python -m tasks.drills.worker_main COMMAND …    `python -m tasks COMMAND …`, ended together with whoever started it.
+
+Its standard input is a pipe that its parent holds. A parent that is killed cannot end its children; the pipe does.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import threading
+
+
+def end_with_parent() -> None:
+    """Wait until the other end of standard input is gone, then die the way a lost machine does."""
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    runpy.run_module("tasks", run_name="__main__", alter_sys=True)

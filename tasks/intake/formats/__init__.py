@@ -1,0 +1,1 @@
+"""One reader for each document format. They run in the sandbox only."""

@@ -1,0 +1,127 @@
+"""A web page → what a person reads on it.
+
+Out: scripts, styles, templates, comments, `noscript`, frames and other embedded things with their fallback text,
+drawings; every element with `hidden`, an unopened `dialog`, and what the page's own style sheets and `style` attributes
+hide, see `styles`. Image descriptions (`alt`) are not shown to a person who sees, so they are out as well. In: the
+title, closed `details`, and `aria-hidden` parts, which are hidden from screen readers only.
+Text hidden by a linked sheet, by a script, by colour or by position is read as visible.
+
+Nothing is fetched, and HTML knows no entities but those of the standard.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from tasks.intake.errors import DocumentRefused, Refusal
+from tasks.intake.formats.css_visibility import Styles
+
+_DROPPED = frozenset({
+    "script", "style", "template", "noscript", "iframe", "object", "embed", "audio", "video", "canvas", "svg", "math",
+    "datalist", "frameset", "noframes", "applet", "map",
+})  # fmt: skip
+_BLOCKS = frozenset({
+    "address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "dialog", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html",
+    "legend", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "tbody", "tfoot",
+    "thead", "title", "tr", "ul",
+})  # fmt: skip
+_APART = frozenset({
+    "h1", "h2", "h3", "h4", "h5", "h6", "p", "pre", "ul", "ol", "dl", "table", "blockquote", "title",
+})  # fmt: skip
+_SPACES = re.compile(r"[ \t\n\r\f]+")
+
+
+def html_to_text(page: str) -> str:
+    """Return the visible text, one line per block, cells of a row divided by tabs.
+
+    Raises DocumentRefused: damaged when it cannot be read to its end, too_much_memory.
+    """
+    # libxml2 ends its work at the first NUL.
+    markup = page.replace("\0", "").encode("utf-8", "replace")
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        root = etree.fromstring(markup, parser)
+    except etree.XMLSyntaxError:
+        root = None
+    # Any other fault is repaired; after a fatal one (nested too deeply, say) the rest of the page is missing.
+    fatal = {error.type for error in parser.error_log.filter_from_fatals()}
+    if etree.ErrorTypes.ERR_NO_MEMORY in fatal:
+        raise DocumentRefused(Refusal.TOO_MUCH_MEMORY)
+    if fatal:
+        raise DocumentRefused(Refusal.DAMAGED)
+    return "" if root is None else _Writer().write(root)
+
+
+def _is_seen(element: etree._Element, styles: Styles) -> bool:
+    if element.tag in _DROPPED or element.get("hidden") is not None:
+        return False
+    if element.tag == "dialog" and element.get("open") is None:
+        return False
+    return not styles.hide(element)
+
+
+class _Writer:
+    """Walks a page without recursion, so that no depth of nesting can break it."""
+
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._preformatted = 0
+        self._unseen: etree._Element | None = None
+
+    def write(self, root: etree._Element) -> str:
+        styles = Styles(root)
+        walk = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            if event == "start" and not _is_seen(element, styles):
+                walk.skip_subtree()
+                self._unseen = element
+            elif event == "start":
+                self._open(element)
+            else:
+                self._close(element)
+        lines = "".join(self._out).split("\n")
+        text = "\n".join(line.rstrip() if line.startswith(("\t", " ")) else line.strip() for line in lines)
+        return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+    def _open(self, element: etree._Element) -> None:
+        if element.tag in _BLOCKS:
+            self._break(2 if element.tag in _APART else 1)
+        if element.tag == "li":
+            self._out.append("- ")
+        elif element.tag == "br":
+            self._out.append("\n")
+        self._preformatted += element.tag in ("pre", "textarea")
+        self._add(element.text)
+
+    def _close(self, element: etree._Element) -> None:
+        if element is self._unseen:
+            self._unseen = None
+        else:
+            self._preformatted -= element.tag in ("pre", "textarea")
+            if element.tag in ("td", "th"):
+                self._out.append("\t")
+            elif element.tag in _BLOCKS:
+                self._break(2 if element.tag in _APART else 1)
+        self._add(element.tail)
+
+    def _break(self, lines: int) -> None:
+        last = self._out[-1] if self._out else ""
+        if last == "- ":
+            return
+        present = len(last) - len(last.rstrip("\n"))
+        self._out.append("\n" * max(0, lines - present))
+
+    def _add(self, text: str | None) -> None:
+        if not text:
+            return
+        if self._preformatted:
+            self._out.append(text)
+            return
+        text = _SPACES.sub(" ", text)
+        if not self._out or self._out[-1].endswith(("\n", "\t", " ")):
+            text = text.lstrip(" ")
+        if text:
+            self._out.append(text)

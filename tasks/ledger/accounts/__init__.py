@@ -1,0 +1,1 @@
+"""What the ledger asks about accounts: their limits, and whether they are disabled."""

@@ -1,0 +1,1 @@
+"""Provider calls, the lanes they go through, and responses that the provider makes in the background."""

@@ -1,0 +1,166 @@
+"""Responses that a provider still has, though nobody here waits for them: to be withdrawn, or deleted, there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from tasks.ledger.errors import Category
+from tasks.ledger.models import Job, LeftResponse, ProviderCall
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import CallOutcome
+
+
+@dataclass(frozen=True)
+class KeptResponse:
+    """One response at the provider. `call_id` None: its job was deleted, and the row of the call with it."""
+
+    response_id: str
+    call_id: uuid.UUID | None
+
+
+def standing(session: Session, *, lane: str, overdue_seconds: float) -> tuple[int, int]:
+    """How many responses are still open at the provider, and how many of them belong to jobs that ended so long ago."""
+    open_now, overdue = session.execute(
+        select(
+            func.count(ProviderCall.id),
+            func.count(ProviderCall.id).filter(Job.finished_at < func.now() - seconds(overdue_seconds)),
+        )
+        .join_from(ProviderCall, Job, Job.id == ProviderCall.job_id)
+        .where(
+            ProviderCall.lane == lane,
+            ProviderCall.outcome == CallOutcome.OPEN,
+            ProviderCall.response_id.is_not(None),
+        )
+    ).one()
+    return int(open_now), int(overdue)
+
+
+def to_withdraw(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
+    """Those the provider may still work on although their job is finished. In random order, so that a few that cannot
+    be withdrawn keep nobody waiting."""
+    rows = session.execute(
+        select(ProviderCall.response_id, ProviderCall.id)
+        .join(Job, Job.id == ProviderCall.job_id)
+        .where(
+            ProviderCall.lane == lane,
+            ProviderCall.outcome == CallOutcome.OPEN,
+            ProviderCall.response_id.is_not(None),
+            Job.finished_at.is_not(None),
+        )
+        .order_by(func.random())
+        .limit(limit)
+    ).all()
+    return [KeptResponse(str(response_id), call_id) for response_id, call_id in rows]
+
+
+def give_up_withdrawing(session: Session, *, lane: str, after_seconds: float) -> int:
+    """Close as unknown what could not be withdrawn for so long after its job ended. How many calls that were."""
+    return len(
+        session.execute(
+            update(ProviderCall)
+            .where(
+                ProviderCall.job_id == Job.id,
+                ProviderCall.lane == lane,
+                ProviderCall.outcome == CallOutcome.OPEN,
+                ProviderCall.response_id.is_not(None),
+                Job.finished_at < func.now() - seconds(after_seconds),
+            )
+            .values(
+                outcome=CallOutcome.UNKNOWN,
+                ended_at=func.now(),
+                error_category=Category.UNCERTAIN,
+                error_code="not_withdrawn",
+            )
+            .returning(ProviderCall.id)
+            .execution_options(synchronize_session=False)
+        ).all()
+    )
+
+
+def to_delete(session: Session, *, lane: str, younger_than_seconds: float, limit: int) -> list[KeptResponse]:
+    """Those whose call is closed, and so whatever they brought is saved, and that the provider has not deleted yet."""
+    rows = session.execute(
+        select(ProviderCall.response_id, ProviderCall.id)
+        .where(
+            ProviderCall.lane == lane,
+            ProviderCall.background,
+            ProviderCall.response_id.is_not(None),
+            ProviderCall.response_deleted_at.is_(None),
+            ProviderCall.outcome != CallOutcome.OPEN,
+            ProviderCall.started_at > func.now() - seconds(younger_than_seconds),
+        )
+        .order_by(func.random())
+        .limit(limit)
+    ).all()
+    return [KeptResponse(str(response_id), call_id) for response_id, call_id in rows]
+
+
+def note_deleted(session: Session, call_id: uuid.UUID) -> None:
+    """The provider has forgotten the response of this call."""
+    session.execute(update(ProviderCall).where(ProviderCall.id == call_id).values(response_deleted_at=func.now()))
+
+
+def leave_behind(session: Session, jobs: Sequence[uuid.UUID]) -> None:
+    """Before these jobs are deleted: keep the names of what the provider has of them. Hold the jobs' locks.
+
+    The calls are deleted here and not by cascade: one that is learning its name right now is waited for.
+    """
+    rows = session.execute(
+        delete(ProviderCall)
+        .where(ProviderCall.job_id.in_(jobs))
+        .returning(
+            ProviderCall.response_id, ProviderCall.lane, ProviderCall.background, ProviderCall.response_deleted_at
+        )
+        .execution_options(synchronize_session=False)
+    ).all()
+    left = [
+        {"response_id": response_id, "lane": lane}
+        for response_id, lane, background, deleted_at in rows
+        if background and response_id is not None and deleted_at is None
+    ]
+    if left:
+        session.execute(insert(LeftResponse).on_conflict_do_nothing(), left)
+
+
+def have_deleted(session: Session, job_id: uuid.UUID) -> None:
+    """This finished job's content is deleted here, so it is to be deleted at the provider too. The calls stay."""
+    kept = select(ProviderCall.response_id, ProviderCall.lane).where(
+        ProviderCall.job_id == job_id,
+        ProviderCall.background,
+        ProviderCall.response_id.is_not(None),
+        ProviderCall.response_deleted_at.is_(None),
+    )
+    session.execute(insert(LeftResponse).from_select(["response_id", "lane"], kept).on_conflict_do_nothing())
+
+
+def left_behind(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
+    """Those whose job was deleted."""
+    rows = session.execute(
+        select(LeftResponse.response_id).where(LeftResponse.lane == lane).order_by(func.random()).limit(limit)
+    ).scalars()
+    return [KeptResponse(response_id, None) for response_id in rows]
+
+
+def settle_left(session: Session, response_id: str) -> None:
+    """The provider has forgotten it too."""
+    session.execute(delete(LeftResponse).where(LeftResponse.response_id == response_id))
+
+
+def give_up_deleting_left(session: Session, *, lane: str, after_seconds: float) -> int:
+    """Forget those that the provider did not delete for so long. How many that were."""
+    return len(
+        session.execute(
+            delete(LeftResponse)
+            .where(
+                LeftResponse.lane == lane,
+                LeftResponse.left_at < func.now() - seconds(after_seconds),
+            )
+            .returning(LeftResponse.response_id)
+        ).all()
+    )

@@ -1,0 +1,1 @@
+"""A job's life: accepted, claimed, renewed, ended, deleted."""

@@ -1,0 +1,59 @@
+"""Leases and signs of life: one statement for all claims of a process, and one row a process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from sqlalchemy import delete, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from tasks.ledger.jobs.guarded_update import Claim
+from tasks.ledger.models import Job, Worker
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import TRANSITIONS, Event, State
+
+
+def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) -> dict[uuid.UUID, State]:
+    """Renew the leases of all these claims, up to their reservations, and give the state of each that still stands.
+
+    A claim that is missing in the answer is lost: it changed hands, ended, or its reservation is over. One whose state
+    is CANCEL_REQUESTED is to stop. Renewal is no visible change, so the revision stays.
+    """
+    if not claims:
+        return {}
+    pairs = [(claim.job_id, claim.generation) for claim in claims]
+    # Locked in the order of their ids, as everybody does who moves many jobs at once.
+    session.execute(select(Job.id).where(tuple_(Job.id, Job.generation).in_(pairs)).order_by(Job.id).with_for_update())
+    rows = session.execute(
+        update(Job)
+        .where(
+            tuple_(Job.id, Job.generation).in_(pairs),
+            Job.state.in_(list(TRANSITIONS[Event.RENEW])),
+            Job.reserved_until > func.now(),
+        )
+        .values(lease_expires_at=func.least(func.now() + seconds(lease_seconds), Job.reserved_until))
+        .returning(Job.id, Job.state)
+        .execution_options(synchronize_session=False)
+    )
+    return {job_id: State(state) for job_id, state in rows}
+
+
+def show_life(session: Session, name: str, *, queue: str, slots: int) -> None:
+    """Say that this worker is alive now."""
+    statement = insert(Worker).values(name=name, queue=queue, slots=slots)
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=[Worker.name], set_={"seen_at": func.now(), "slots": slots, "left_at": None}
+        )
+    )
+
+
+def say_goodbye(session: Session, name: str, *, forget_silent_seconds: float) -> None:
+    """This worker ends; those that have been silent for so long are forgotten.
+
+    Its own row stays: if it was the last, it is the only one that knows since when there has been no worker.
+    """
+    session.execute(update(Worker).where(Worker.name == name).values(seen_at=func.now(), left_at=func.now()))
+    session.execute(delete(Worker).where(Worker.seen_at < func.now() - seconds(forget_silent_seconds)))

@@ -1,0 +1,370 @@
+"""Everything that can happen to a job: one event, one function, one guarded UPDATE.
+
+The allowed states come from the table in `states`. Whoever ends an attempt must hold the `Claim`, and the UPDATE
+compares its generation, so a worker that lost its right is refused whatever it holds in its hands.
+Functions take a session and never commit. Lock order: job, then delivery, then the rest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, case, func, insert, or_, select
+from sqlalchemy.orm import Session
+
+from tasks.ledger.accounts.disabled import is_disabled
+from tasks.ledger.calls import lanes
+from tasks.ledger.calls.calls import close_open_calls
+from tasks.ledger.delivery import gate, outbox
+from tasks.ledger.errors import CancelAsked, Category, ClaimLost
+from tasks.ledger.history.job_events import note
+from tasks.ledger.jobs.guarded_update import RELEASED_FIELDS, Claim, Refused, close_attempt, move
+from tasks.ledger.models import Attempt, Delivery, Job, Result
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import TERMINAL, CallOutcome, Event, LaneState, Outcome, State
+
+LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back one by one within this
+
+
+def claim(
+    session: Session, job_id: uuid.UUID, *, worker: str, lane: str, lease_seconds: float, reservation_seconds: float
+) -> Claim | Refused:
+    """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt.
+
+    While the lane is closed, or an operator has stopped or limited the work, or disabled the account, no attempt
+    begins; the delivery waits.
+    """
+    barred = gate.passes(session, job_id)
+    if barred is not None:
+        outbox.hand_over_again(session, job_id)
+        return Refused(barred)
+    if lanes.door(session, lane) is not None and outbox.is_due(session, job_id):  # an early one keeps its own moment
+        closed = lanes.held_shut(session, lane)
+        if closed is not None:
+            lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
+            return Refused("lane")
+    owed = select(Delivery.job_id).where(Delivery.job_id == job_id, Delivery.not_before <= func.now()).exists()
+    row = move(
+        session,
+        Event.CLAIM,
+        job_id,
+        owed,
+        Job.deadline_at > func.now(),
+        ~is_disabled(Job.account_id),
+        generation=Job.generation + 1,
+        claimed_by=worker,
+        claimed_at=func.now(),
+        lease_expires_at=func.now() + seconds(min(lease_seconds, reservation_seconds)),
+        reserved_until=func.now() + seconds(reservation_seconds),
+        next_attempt_at=None,
+        started_at=func.coalesce(Job.started_at, func.now()),
+    )
+    if row is None:
+        return _why_refused(session, job_id)
+    outbox.settle(session, job_id)
+    number = row.attempts + 1
+    session.execute(insert(Attempt).values(job_id=job_id, generation=row.generation, number=number, worker=worker))
+    note(session, job_id, Event.CLAIM, row.state, row.generation, attempt=number, of=row.max_attempts)
+    return Claim(job_id, row.generation, number, row.max_attempts)
+
+
+def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
+    found = session.execute(
+        select(Job.state, Job.deadline_at <= func.now(), Delivery.not_before > func.now(), is_disabled(Job.account_id))
+        .outerjoin(Delivery, Delivery.job_id == Job.id)
+        .where(Job.id == job_id)
+    ).one_or_none()
+    if found is None:
+        return Refused("unknown job")
+    state, past_deadline, early, disabled = found
+    if state in TERMINAL:
+        return Refused("finished")
+    if state in (State.RUNNING, State.CANCEL_REQUESTED):
+        return Refused("held")
+    if past_deadline:
+        return Refused("deadline")
+    if early:
+        outbox.bring_forward(session, job_id)
+        return Refused("early")
+    if disabled:
+        outbox.hand_over_again(session, job_id)
+        return Refused("disabled")
+    return Refused("not owed")
+
+
+def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
+    """Say which step is being worked on, and how much of it is measured as done. Raises ClaimLost, CancelAsked."""
+    row = move(
+        session, Event.CHECKPOINT, claim.job_id, claim=claim, step=step, progress_done=done, progress_total=total
+    )
+    if row is None:
+        raise _why_not(session, claim)
+
+
+def _why_not(session: Session, claim: Claim) -> CancelAsked | ClaimLost:
+    """A job that is to be cancelled takes no more work, though the claim stands; handing it back ends it at once."""
+    asked = session.execute(
+        select(Job.id).where(
+            Job.id == claim.job_id, Job.generation == claim.generation, Job.state == State.CANCEL_REQUESTED
+        )
+    ).scalar_one_or_none()
+    return ClaimLost() if asked is None else CancelAsked()
+
+
+def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, Any]) -> State:
+    """Save the result and end the job, in one transaction. Gives CANCELLED if a cancel came first: nothing is saved.
+
+    Raises ClaimLost.
+    """
+    state = _end(
+        session,
+        Event.SUCCEED,
+        claim,
+        Outcome.SUCCEEDED,
+        counted=True,
+        facts={"cut_off": facts.get("cut_off")},
+        error_category=None,
+        error_code=None,
+    )
+    if state is State.SUCCEEDED:
+        session.execute(
+            insert(Result).values(job_id=claim.job_id, generation=claim.generation, text=text, facts=dict(facts))
+        )
+    return state
+
+
+def retry_later(
+    session: Session,
+    claim: Claim,
+    *,
+    category: Category,
+    code: str | None = None,
+    delay_seconds: float,
+    outcome: Outcome = Outcome.RETRY,
+) -> State:
+    """End the attempt, counted, and owe a delivery that may run after `delay_seconds`. Raises ClaimLost."""
+    due = session.execute(select(func.now() + seconds(delay_seconds))).scalar_one()
+    state = _end(
+        session,
+        Event.RETRY_LATER,
+        claim,
+        outcome,
+        counted=True,
+        error_category=category,
+        error_code=code,
+        next_attempt_at=case((Job.state == State.RUNNING, due), else_=None),
+        facts={"category": category, "code": code, "until": due.isoformat()},
+    )
+    if state is State.RETRY_WAIT:
+        outbox.owe(session, claim.job_id, not_before=due)
+    return state
+
+
+def fail(
+    session: Session, claim: Claim, *, category: Category, code: str | None = None, outcome: Outcome = Outcome.FAILED
+) -> State:
+    """End the attempt and the job. Raises ClaimLost."""
+    return _end(
+        session,
+        Event.FAIL,
+        claim,
+        outcome,
+        counted=True,
+        error_category=category,
+        error_code=code,
+        facts={"category": category, "code": code},
+    )
+
+
+def release(
+    session: Session,
+    claim: Claim,
+    *,
+    reason: str,
+    interrupted: bool,
+    wait_seconds: float = 0,
+    behind: tuple[str, lanes.Closed] | None = None,
+) -> State:
+    """Hand the job back, uncounted: owed again after a wait, or when the lane it is `behind` may be asked again.
+
+    A lane that has been opened meanwhile is not waited for. `interrupted` feeds the poison guard. Raises ClaimLost.
+    """
+    waits_for = None if behind is None else _still_closed(session, *behind)
+    state = _end(
+        session,
+        Event.RELEASE,
+        claim,
+        Outcome.RELEASED,
+        counted=False,
+        interruptions=Job.interruptions + (1 if interrupted else 0),
+        facts={"reason": reason},
+    )
+    if state is State.QUEUED:
+        due = session.execute(select(func.now() + seconds(wait_seconds))).scalar_one()
+        outbox.owe(session, claim.job_id, not_before=due)
+        if waits_for is not None:
+            lanes.wait_for(session, claim.job_id, *waits_for, spread_seconds=LANE_SPREAD_SECONDS)
+    return state
+
+
+def _still_closed(session: Session, lane: str, seen: lanes.Closed) -> tuple[str, lanes.Closed] | None:
+    # One that is open was only full. Nobody opens it, so there is nobody to be missed.
+    closed = seen if seen.state is LaneState.OPEN else lanes.held_shut(session, lane)
+    return None if closed is None else (lane, closed)
+
+
+def _end(
+    session: Session,
+    event: Event,
+    claim: Claim,
+    outcome: Outcome,
+    *,
+    counted: bool,
+    facts: Mapping[str, object] | None = None,
+    **values: Any,
+) -> State:
+    row = move(
+        session,
+        event,
+        claim.job_id,
+        claim=claim,
+        attempts=Job.attempts + (1 if counted else 0),
+        **RELEASED_FIELDS,
+        **values,
+    )
+    if row is None:
+        raise ClaimLost
+    state = State(row.state)
+    if state is State.CANCELLED:
+        outcome, facts = Outcome.CANCELLED, None
+    elif state in TERMINAL:
+        outbox.settle(session, claim.job_id)
+    close_attempt(
+        session, claim.job_id, claim.generation, outcome, values.get("error_category"), values.get("error_code")
+    )
+    close_open_calls(session, claim.job_id, CallOutcome.UNKNOWN)
+    note(session, claim.job_id, event, state, row.generation, attempt=claim.attempt, **(facts or {}))
+    return state
+
+
+def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State | None:
+    """The owner wants no result: at once if nobody holds it, else asked of the holder. None: too late or not theirs."""
+    row = move(session, Event.CANCEL, job_id, Job.account_id == account_id, next_attempt_at=None)
+    if row is None:
+        return None
+    state = State(row.state)
+    if state is State.CANCELLED:
+        outbox.settle(session, job_id)
+    note(session, job_id, Event.CANCEL, state, row.generation)
+    return state
+
+
+def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> State | None:
+    """Take a job back from a holder that went silent: lease or reservation over by the database's clock.
+
+    None if it was renewed or ended meanwhile. The attempt counts as an interruption, not as an attempt; a job that
+    has been interrupted more than `max_interruptions` times ends as crashed.
+    """
+    row = move(
+        session,
+        Event.EXPIRE,
+        job_id,
+        or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()),
+        interruptions=Job.interruptions + 1,
+        error_category=Category.CRASHED,
+        error_code="worker_lost",
+        next_attempt_at=case((Job.state == State.RUNNING, func.now()), else_=None),
+        **RELEASED_FIELDS,
+    )
+    if row is None:
+        return None
+    state = State(row.state)
+    close_attempt(session, job_id, row.generation, Outcome.LOST, Category.CRASHED)
+    close_open_calls(session, job_id, CallOutcome.UNKNOWN)
+    note(session, job_id, Event.EXPIRE, state, row.generation, interruptions=row.interruptions)
+    if state is not State.RETRY_WAIT:
+        return state
+    if row.interruptions > max_interruptions:
+        return fail_waiting(session, job_id, category=Category.CRASHED, code="interrupted_too_often")
+    outbox.owe(session, job_id)
+    return state
+
+
+def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
+    """End a waiting job whose deadline has passed, with what it waited for as the cause. None if it was not so.
+
+    That is the lane, or the operator who has paused the work, or a free worker. The deadline is compared again here:
+    the job may have been replayed since somebody found it late.
+    """
+    blocked = lanes.blocks(session, job_id)
+    late = "paused" if gate.before(session, job_id).shut else "not_done_in_time"
+    cause = (Category.DEADLINE, late) if blocked is None else (blocked, "lane_closed")
+    return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=cause[0], code=cause[1])
+
+
+def fail_waiting(
+    session: Session, job_id: uuid.UUID, *guards: ColumnElement[bool], category: Category, code: str | None = None
+) -> State | None:
+    """End a job that nobody holds: its deadline passed, or it was interrupted too often. None if somebody holds it."""
+    row = move(
+        session,
+        Event.FAIL,
+        job_id,
+        Job.claimed_by.is_(None),
+        *guards,
+        error_category=category,
+        error_code=code,
+        next_attempt_at=None,
+    )
+    if row is None:
+        return None
+    outbox.settle(session, job_id)
+    note(session, job_id, Event.FAIL, row.state, row.generation, category=category, code=code)
+    return State(row.state)
+
+
+def replay(
+    session: Session,
+    job_id: uuid.UUID,
+    *,
+    deadline_seconds: float,
+    more_attempts: int,
+    cause: str,
+    by: str | None = None,
+    replay_id: uuid.UUID | None = None,
+    account_id: uuid.UUID | None = None,
+) -> State | None:
+    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made.
+
+    None if it has not failed, or retention has deleted what it would work on. `account_id` restricts it to its owner;
+    None is an operator's. Who (`by`) and why go into the history.
+    """
+    guards: list[ColumnElement[bool]] = [Job.content_deleted_at.is_(None)]
+    if account_id is not None:
+        guards.append(Job.account_id == account_id)
+    row = move(
+        session,
+        Event.REPLAY,
+        job_id,
+        *guards,
+        deadline_at=func.now() + seconds(deadline_seconds),
+        max_attempts=Job.attempts + more_attempts,
+        interruptions=0,
+    )
+    if row is None:
+        return None
+    outbox.owe(session, job_id)
+    part_of = None if replay_id is None else replay_id.hex
+    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause, by=by, replay=part_of)
+    return State(row.state)
+
+
+def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime]:
+    """The job's deadline and the database's now, to be compared with each other only. ClaimLost: the job is gone."""
+    row = session.execute(select(Job.deadline_at, func.now()).where(Job.id == job_id)).one_or_none()
+    if row is None:
+        raise ClaimLost
+    return row[0], row[1]

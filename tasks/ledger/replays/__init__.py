@@ -1,0 +1,1 @@
+"""Failed jobs that an operator puts back, at a rate."""

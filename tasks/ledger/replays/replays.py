@@ -1,0 +1,231 @@
+"""Putting failed work back: one job or many, with a cause, at a limited rate, until the same failure comes back.
+
+A replay is a row and its jobs are rows, so it survives whoever carries it out. Any number of workers may carry on: the
+replay's row is locked for each job, and holds when the next one may be put back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import exists, func, insert, select, true, update
+from sqlalchemy.orm import Session
+
+from tasks.ledger.calls import lanes
+from tasks.ledger.delivery import gate
+from tasks.ledger.history import audit_log
+from tasks.ledger.jobs import transitions
+from tasks.ledger.models import Job
+from tasks.ledger.models.control import Cause, Decided, ItemOutcome, Replay, ReplayItem, ReplayState
+from tasks.ledger.replays.selection import FINISHED, WAITING, Choice, Judged, judge, judged
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import LaneState, State
+from tasks.ledger.terms import ReplayTerms
+
+FASTEST_PER_MINUTE = 600
+
+
+def begin(
+    session: Session,
+    queue: str,
+    choice: Choice,
+    *,
+    cause: Cause,
+    note: str,
+    by: str,
+    per_minute: int,
+    terms: ReplayTerms,
+) -> uuid.UUID:
+    """Write down that these are to be put back, by whom and why, and put the first back at once. The replay's id."""
+    chosen = judge(session, queue, choice)
+    replay_id = uuid.uuid4()
+    session.execute(
+        insert(Replay).values(
+            id=replay_id,
+            queue=queue,
+            cause=cause,
+            note=note,
+            by=by,
+            category=choice.category,
+            code=choice.code,
+            per_minute=per_minute,
+        )
+    )
+    _add_items(session, replay_id, chosen)
+    audit_log.write_down(
+        session,
+        queue,
+        Decided.REPLAY,
+        by=by,
+        note=note,
+        cause=cause,
+        replay=replay_id.hex,
+        jobs=len(chosen),
+        category=choice.category,
+        code=choice.code,
+        per_minute=per_minute,
+    )
+    carry_on(session, queue, terms, replay_id=replay_id)
+    return replay_id
+
+
+def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Judged]) -> None:
+    now = session.execute(select(func.now())).scalar_one()
+    items = [
+        {
+            "replay_id": replay_id,
+            "job_id": one.job_id,
+            "position": position,
+            "category": one.category if one.state is State.FAILED else None,
+            "outcome": None if one.why is None else ItemOutcome.LEFT_ALONE,
+            "why": one.why,
+            "done_at": None if one.why is None else now,
+        }
+        for position, one in enumerate(chosen)
+    ]
+    if items:
+        # In the order of their ids, as everybody does who locks many jobs: a row that refers to a job locks it.
+        session.execute(insert(ReplayItem), sorted(items, key=lambda item: str(item["job_id"])))
+
+
+def carry_on(
+    session: Session, queue: str, terms: ReplayTerms, *, replay_id: uuid.UUID | None = None
+) -> uuid.UUID | None:
+    """Put back the next job whose turn it is, or end a replay. The replay's id; None: nothing is due.
+
+    `replay_id` None: of any replay.
+
+    Nothing is due while an operator has paused the work or the lane is stopped: the jobs would only wait, and their
+    time run out. To be called again until it gives None.
+    """
+    if held_up(session, queue, terms.lane) is not None:
+        return None
+    replay = session.execute(
+        select(Replay)
+        .where(
+            Replay.queue == queue,
+            Replay.state == ReplayState.RUNNING,
+            Replay.next_at <= func.now(),
+            true() if replay_id is None else Replay.id == replay_id,
+        )
+        .order_by(Replay.next_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .execution_options(populate_existing=True)
+    ).scalar_one_or_none()
+    if replay is None:
+        return None
+    if _same_failure_came_back(session, replay.id):
+        _end(session, replay.id, ReplayState.STOPPED, "same_failure")
+        return replay.id
+    job_id = _next_job(session, replay.id)
+    if job_id is not None:
+        _take_turn(session, replay, job_id, terms)
+    if job_id is None or _next_job(session, replay.id) is None:
+        _end(session, replay.id, ReplayState.FINISHED, "done")
+    return replay.id
+
+
+def _next_job(session: Session, replay_id: uuid.UUID) -> uuid.UUID | None:
+    return session.execute(
+        select(ReplayItem.job_id)
+        .where(ReplayItem.replay_id == replay_id, ReplayItem.outcome.is_(None))
+        .order_by(ReplayItem.position)
+        .limit(1)
+    ).scalar_one_or_none()
+
+
+def _take_turn(session: Session, replay: Replay, job_id: uuid.UUID, terms: ReplayTerms) -> None:
+    why = _put_back(session, replay, job_id, terms)
+    outcome = ItemOutcome.REPLAYED if why is None else ItemOutcome.LEFT_ALONE
+    session.execute(
+        update(ReplayItem)
+        .where(ReplayItem.replay_id == replay.id, ReplayItem.job_id == job_id)
+        .values(outcome=outcome, why=why, done_at=func.now())
+    )
+    if why is None:  # one that is left alone takes no place in the rate
+        session.execute(
+            update(Replay).where(Replay.id == replay.id).values(next_at=func.now() + seconds(60 / replay.per_minute))
+        )
+
+
+def _put_back(session: Session, replay: Replay, job_id: uuid.UUID, terms: ReplayTerms) -> str | None:
+    """Replay one job as it is now, which may not be as it was when it was chosen. Why it was left alone, or None."""
+    row = session.execute(judged(without=replay.id).where(Job.id == job_id)).one_or_none()
+    why = FINISHED if row is None else row.why
+    if why is not None:
+        return str(why)
+    state = transitions.replay(
+        session,
+        job_id,
+        deadline_seconds=terms.deadline_seconds,
+        more_attempts=terms.more_attempts,
+        cause=replay.cause,
+        by=replay.by,
+        replay_id=replay.id,
+    )
+    return None if state is not None else WAITING  # somebody else put it back between the two statements
+
+
+def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:
+    """Whether a job that was put back has failed again with the category it had failed with before."""
+    return bool(
+        session.execute(
+            select(
+                exists().where(
+                    ReplayItem.replay_id == replay_id,
+                    ReplayItem.outcome == ItemOutcome.REPLAYED,
+                    Job.id == ReplayItem.job_id,
+                    Job.state == State.FAILED,
+                    Job.error_category == ReplayItem.category,
+                    Job.finished_at > ReplayItem.done_at,
+                )
+            )
+        ).scalar_one()
+    )
+
+
+def held_up(session: Session, queue: str, lane: str) -> str | None:
+    """Why no replay of this queue is carried on now: `paused` or `lane_stopped`; None if nothing is in the way."""
+    if gate.of(session, queue).shut:
+        return "paused"
+    closed = lanes.door(session, lane)
+    return "lane_stopped" if closed is not None and closed.state is LaneState.STOPPED else None
+
+
+def stop(session: Session, queue: str, replay_id: uuid.UUID, *, by: str, note: str | None = None) -> bool:
+    """An operator wants no more jobs of this replay put back. False if it had ended, or is not there."""
+    if not _end(session, replay_id, ReplayState.STOPPED, "operator", by=by, queue=queue):
+        return False
+    audit_log.write_down(session, queue, Decided.STOP_REPLAY, by=by, note=note, replay=replay_id.hex)
+    return True
+
+
+def seconds_until_next(session: Session, queue: str) -> float | None:
+    """How long until the next job may be put back; 0 if one may now, None if no replay runs."""
+    wait = session.execute(
+        select(func.extract("epoch", func.min(Replay.next_at) - func.clock_timestamp())).where(
+            Replay.queue == queue, Replay.state == ReplayState.RUNNING
+        )
+    ).scalar()
+    return None if wait is None else max(0.0, float(wait))
+
+
+def _end(
+    session: Session,
+    replay_id: uuid.UUID,
+    state: ReplayState,
+    because: str,
+    *,
+    by: str | None = None,
+    queue: str | None = None,
+) -> bool:
+    ended = update(Replay).where(Replay.id == replay_id, Replay.state == ReplayState.RUNNING)
+    if queue is not None:
+        ended = ended.where(Replay.queue == queue)
+    return bool(
+        session.execute(
+            ended.values(state=state, ended_at=func.now(), ended_because=because, ended_by=by).returning(Replay.id)
+        ).all()
+    )

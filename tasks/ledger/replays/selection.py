@@ -1,0 +1,127 @@
+"""Which failed jobs a replay is about, and what it would do with each. Nothing here writes: this is the dry run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, case, exists, func, select, true
+from sqlalchemy.orm import Session
+
+from tasks.ledger import states
+from tasks.ledger.models import Checkpoint, Document, Job
+from tasks.ledger.models.control import Replay, ReplayItem, ReplayState
+from tasks.ledger.states import State
+
+MOST_AT_ONCE = 1_000
+
+WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
+DOCUMENT_DELETED, IN_ANOTHER_REPLAY = "document_deleted", "in_another_replay"
+"""Why a job is left alone."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which jobs: those named, or all of the queue that failed with a category, and with a code if one is given."""
+
+    jobs: Collection[uuid.UUID] = ()
+    category: str | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One chosen job, and why it would be left alone; None: it would be put back."""
+
+    job_id: uuid.UUID
+    state: State
+    category: str | None
+    code: str | None
+    created_at: datetime
+    why: str | None
+
+
+@dataclass
+class Group:
+    """What a replay would do with the jobs of one category. `category` None: they have not failed."""
+
+    category: str | None
+    oldest: datetime
+    replayed: int = 0
+    left_alone: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> int:
+        """How many there are."""
+        return self.replayed + sum(self.left_alone.values())
+
+
+def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
+    """What a replay of these would do, job by job, the oldest first. Nothing is changed: this is the dry run."""
+    chosen = select(Job.id).where(Job.queue == queue)
+    if choice.category is None:
+        chosen = chosen.where(Job.id.in_(choice.jobs))
+    else:
+        chosen = chosen.where(Job.state == State.FAILED, Job.error_category == choice.category)
+        if choice.code is not None:
+            chosen = chosen.where(Job.error_code == choice.code)
+    # First which, then what of each: only so many are looked at, however many have failed.
+    chosen = chosen.order_by(Job.created_at, Job.id).limit(MOST_AT_ONCE)
+    statement = judged().where(Job.id.in_(chosen.scalar_subquery()))
+    rows = session.execute(statement.order_by(Job.created_at, Job.id)).all()
+    return [Judged(row[0], State(row[1]), *row[2:]) for row in rows]
+
+
+def grouped(judged: Sequence[Judged]) -> list[Group]:
+    """The same by category, the largest first."""
+    groups: dict[str | None, Group] = {}
+    for one in judged:
+        category = one.category if one.state is State.FAILED else None
+        group = groups.setdefault(category, Group(category, one.created_at))
+        group.oldest = min(group.oldest, one.created_at)
+        if one.why is None:
+            group.replayed += 1
+        else:
+            group.left_alone[one.why] = group.left_alone.get(one.why, 0) + 1
+    return sorted(groups.values(), key=lambda group: -group.jobs)
+
+
+def failures(session: Session, queue: str) -> Sequence[tuple[str, str | None, int, datetime]]:
+    """What has failed and was not put back: category, code, how many, and when the oldest was handed in."""
+    rows = session.execute(
+        select(Job.error_category, Job.error_code, func.count(), func.min(Job.created_at))
+        .where(Job.queue == queue, Job.state == State.FAILED)
+        .group_by(Job.error_category, Job.error_code)
+        .order_by(func.count().desc(), Job.error_category)
+    ).all()
+    return [(str(row[0]), row[1], row[2], row[3]) for row in rows]
+
+
+def judged(*, without: uuid.UUID | None = None) -> Select[Any]:
+    """Jobs, and why a replay leaves each alone. `without` is the replay that asks: its own items do not count."""
+    elsewhere = exists().where(
+        ReplayItem.job_id == Job.id,
+        ReplayItem.outcome.is_(None),
+        Replay.id == ReplayItem.replay_id,
+        Replay.state == ReplayState.RUNNING,
+        true() if without is None else Replay.id != without,
+    )
+    # What was read of a document stands for it. Its length is known without unpacking it.
+    text_kept = exists().where(
+        Checkpoint.job_id == Job.id, Checkpoint.step == "read", func.octet_length(Checkpoint.text) > 0
+    )
+    why = case(
+        (Job.state.in_(list(states.WAITING)), WAITING),
+        (Job.state.in_(list(states.HELD)), RUNNING),
+        (Job.state == State.SUCCEEDED, FINISHED),
+        (Job.state == State.CANCELLED, CANCELLED),
+        (elsewhere, IN_ANOTHER_REPLAY),
+        (Document.content.is_(None) & ~text_kept, DOCUMENT_DELETED),
+        else_=None,
+    )
+    return select(Job.id, Job.state, Job.error_category, Job.error_code, Job.created_at, why.label("why")).join(
+        Document, Document.id == Job.document_id
+    )

@@ -1,0 +1,1 @@
+"""Reads for pages, the API, operators and metrics. Nothing here writes."""

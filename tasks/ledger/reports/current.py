@@ -1,0 +1,234 @@
+"""How the site stands now, in figures. Read only, and of what is not finished only: fast whatever lies behind.
+
+`queue` keeps out what a drill beside the site does.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from tasks.ledger.accounts.disabled import is_held
+from tasks.ledger.delivery import fair_order
+from tasks.ledger.delivery import gate as delivery_gate
+from tasks.ledger.delivery.gate import Standing
+from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
+from tasks.ledger.reports import job_views
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import HELD, UNFINISHED, CallOutcome, LaneState, State
+
+DELIVERY_OVERDUE_SECONDS = 10.0
+"""A dispatcher that lives hands a due delivery over sooner than this."""
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """Jobs that wait to be tried again for one and the same cause. `first` is when one of them may run."""
+
+    category: str | None
+    code: str | None
+    jobs: int
+    first: datetime | None
+
+
+@dataclass(frozen=True)
+class LaneNow:
+    """The way to a provider. `category` and `until` are None while it is open; `until` also where it is stopped.
+
+    `in_the_air` counts calls without an answer so far, `waiting` the jobs that wait for the lane to open.
+    """
+
+    name: str
+    state: LaneState
+    category: str | None
+    code: str | None
+    until: datetime | None
+    changed_at: datetime | None
+    changed_by: str | None
+    in_the_air: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class WorkerNow:
+    """A worker that has not said goodbye. `alive`: it showed life within the time asked for."""
+
+    name: str
+    slots: int
+    claims: int
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Now:
+    """How the site stands, by the database's clock.
+
+    `longest_wait_seconds` is how long a job has been owed to a free worker, None if none is. `oldest` is the
+    unfinished job that was accepted first. `seen_at` is the last sign of life of any worker, None if there never was
+    one; `unknown_calls` those of unfinished jobs that may have been billed without an answer.
+    """
+
+    at: datetime
+    jobs: Mapping[State, int]
+    longest_wait_seconds: float | None
+    oldest: tuple[uuid.UUID, datetime] | None
+    retrying: Sequence[Retrying]
+    unknown_calls: int
+    orphans: int
+    owed: int
+    overdue: int
+    lanes: Sequence[LaneNow]
+    workers: Sequence[WorkerNow]
+    seen_at: datetime | None
+    gate: Standing
+
+    @property
+    def waiting(self) -> int:
+        """Accepted, and not begun or handed back."""
+        return self.jobs[State.QUEUED]
+
+    @property
+    def held(self) -> int:
+        """Under a worker's claim."""
+        return sum(self.jobs[state] for state in HELD)
+
+    @property
+    def alive(self) -> int:
+        """Workers that live."""
+        return sum(worker.alive for worker in self.workers)
+
+
+def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan_grace_seconds: float) -> Now:
+    """All figures of this moment. `lane` is the site's own, shown also while it was never closed."""
+    at, seen_at = session.execute(
+        select(func.now(), select(func.max(Worker.seen_at)).where(Worker.queue == queue).scalar_subquery())
+    ).one()
+    owed, overdue, longest = session.execute(_owed(session, queue)).one()
+    return Now(
+        at=at,
+        jobs=unfinished(session, queue),
+        longest_wait_seconds=None if longest is None or longest <= 0 else float(longest),
+        oldest=_oldest(session, queue),
+        retrying=_retrying(session, queue),
+        unknown_calls=_unknown(session, queue),
+        orphans=job_views.orphans(session, grace_seconds=orphan_grace_seconds, queue=queue),
+        owed=owed,
+        overdue=overdue,
+        lanes=_lanes(session, queue, lane),
+        workers=_workers(session, queue, alive_seconds),
+        seen_at=seen_at,
+        gate=delivery_gate.of(session, queue),
+    )
+
+
+def unfinished(session: Session, queue: str) -> dict[State, int]:
+    """How many jobs are in each state that is not final; each is there."""
+    rows = session.execute(
+        select(Job.state, func.count()).where(Job.finished_at.is_(None), Job.queue == queue).group_by(Job.state)
+    )
+    found = {state: count for state, count in rows}
+    return {state: found.get(state, 0) for state in State if state in UNFINISHED}
+
+
+def _owed(session: Session, queue: str) -> Select[int, int, Any]:
+    goes_on = ~is_held()
+    late: ColumnElement[bool] = (Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)) & goes_on
+    if fair_order.hold_back(session, queue):
+        late &= fair_order.needs_no_turn()
+    return select(
+        func.count(),
+        func.count().filter(late),
+        func.extract("epoch", func.now() - func.min(Delivery.not_before).filter(goes_on)),
+    ).where(Delivery.queue == queue)
+
+
+def _oldest(session: Session, queue: str) -> tuple[uuid.UUID, datetime] | None:
+    row = session.execute(
+        select(Job.id, Job.created_at)
+        .where(Job.finished_at.is_(None), Job.queue == queue)
+        .order_by(Job.created_at + seconds(0))  # not by the index on every job ever: the unfinished are few
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def _retrying(session: Session, queue: str) -> list[Retrying]:
+    rows = session.execute(
+        select(Job.error_category, Job.error_code, func.count(), func.min(Job.next_attempt_at))
+        .where(Job.finished_at.is_(None), Job.state == State.RETRY_WAIT, Job.queue == queue)
+        .group_by(Job.error_category, Job.error_code)
+        .order_by(func.count().desc(), Job.error_category, Job.error_code)
+    )
+    return [Retrying(*row) for row in rows]
+
+
+def _unknown(session: Session, queue: str) -> int:
+    return session.execute(
+        select(func.count())
+        .select_from(Job)
+        .join(ProviderCall, ProviderCall.job_id == Job.id)
+        .where(Job.finished_at.is_(None), Job.queue == queue, ProviderCall.outcome == CallOutcome.UNKNOWN)
+    ).scalar_one()
+
+
+def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
+    flying = dict(
+        session.execute(
+            select(ProviderCall.lane, func.count())
+            .where(ProviderCall.outcome == CallOutcome.OPEN)
+            .group_by(ProviderCall.lane)
+        ).all()
+    )
+    behind = dict(
+        session.execute(
+            select(Delivery.lane, func.count()).where(Delivery.lane.is_not(None)).group_by(Delivery.lane)
+        ).all()
+    )
+    found = [
+        LaneNow(
+            name=lane.name,
+            state=LaneState(lane.state),
+            category=lane.category,
+            code=lane.code,
+            until=lane.until,
+            changed_at=lane.changed_at,
+            changed_by=lane.changed_by,
+            in_the_air=flying.get(lane.name, 0),
+            waiting=behind.get(lane.name, 0),
+        )
+        for lane in session.execute(
+            select(Lane)
+            .where(Lane.name.startswith(f"{queue}:", autoescape=True))
+            .execution_options(populate_existing=True)
+        ).scalars()
+    ]
+    if all(lane.name != own for lane in found):
+        found.append(LaneNow(own, LaneState.OPEN, None, None, None, None, None, flying.get(own, 0), 0))
+    # The site's own first; one that another model or address left behind, and that is open, says nothing any more.
+    shown = [lane for lane in found if lane.name == own or lane.state is not LaneState.OPEN or lane.in_the_air]
+    return sorted(shown, key=lambda lane: (lane.name != own, lane.name))
+
+
+def _workers(session: Session, queue: str, alive_seconds: float) -> list[WorkerNow]:
+    claims = (
+        select(Job.claimed_by, func.count().label("claims"))
+        .where(Job.lease_expires_at.is_not(None))
+        .group_by(Job.claimed_by)
+        .subquery()
+    )
+    alive = Worker.seen_at > func.now() - seconds(alive_seconds)
+    rows = session.execute(
+        select(Worker.name, Worker.slots, func.coalesce(claims.c.claims, 0), Worker.started_at, Worker.seen_at, alive)
+        .outerjoin(claims, claims.c.claimed_by == Worker.name)
+        .where(Worker.queue == queue, Worker.left_at.is_(None))
+        .order_by(alive.desc(), Worker.started_at)
+    )
+    return [WorkerNow(*row) for row in rows]

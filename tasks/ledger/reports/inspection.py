@@ -1,0 +1,112 @@
+"""What an operator sees of one job: everything but what it is about. That takes a reason, and leaves an event."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, func, select, update
+from sqlalchemy.orm import Session
+
+from tasks.ledger.history.job_events import note
+from tasks.ledger.models import Attempt, Checkpoint, Delivery, Document, Job, JobEvent, ProviderCall, Result
+from tasks.ledger.states import TRANSITIONS, Event
+
+MOST_ROWS = 200
+"""Of attempts, of calls and of events: the newest. A job that was asked about for hours has thousands."""
+MOST_CHARACTERS = 20_000
+Row = TypeVar("Row", Attempt, ProviderCall, JobEvent)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job with all its rows, oldest first. `delivery` is None unless one is owed. `content_kept`: not deleted yet."""
+
+    job: Job
+    now: Any
+    kind: str
+    size_bytes: int
+    content_kept: bool
+    delivery: Delivery | None
+    attempts: Sequence[Attempt]
+    calls: Sequence[ProviderCall]
+    events: Sequence[JobEvent]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a job is about: its document's name, the beginning of its text, and what was made of it.
+
+    `text` is None while it was not read, or is gone; `result` while there is none.
+    """
+
+    title: str
+    text: str | None
+    result: str | None
+
+
+def record_of(session: Session, job_id: uuid.UUID) -> Record | None:
+    """The job with its rows, whoever owns it; None if there is none."""
+    row = session.execute(
+        select(
+            Job,
+            func.now().label("now"),
+            Document.kind,
+            Document.size_bytes,
+            Document.content.is_not(None).label("kept"),
+        )
+        .join(Document, Document.id == Job.document_id)
+        .where(Job.id == job_id)
+        .execution_options(populate_existing=True)
+    ).one_or_none()
+    if row is None:
+        return None
+    return Record(
+        job=row.Job,
+        now=row.now,
+        kind=row.kind,
+        size_bytes=row.size_bytes,
+        content_kept=row.kept,
+        delivery=session.get(Delivery, job_id, populate_existing=True),
+        attempts=_newest(session, select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.generation.desc())),
+        calls=_newest(
+            session,
+            select(ProviderCall)
+            .where(ProviderCall.job_id == job_id)
+            .order_by(ProviderCall.started_at.desc(), ProviderCall.id.desc()),
+        ),
+        events=_newest(session, select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id.desc())),
+    )
+
+
+def _newest(session: Session, statement: Select[Row]) -> list[Row]:
+    found = session.execute(statement.limit(MOST_ROWS).execution_options(populate_existing=True)).scalars()
+    return list(found)[::-1]
+
+
+def inspect(session: Session, job_id: uuid.UUID, *, by: str, cause: str) -> Opened | None:
+    """Open what the job is about. Moves nothing; the event says who did it and why, and the owner's page that it was.
+
+    None if there is no such job.
+    """
+    row = session.execute(
+        update(Job)
+        .where(Job.id == job_id, Job.state.in_(list(TRANSITIONS[Event.INSPECT])))
+        .values(revision=Job.revision + 1)
+        .returning(Job.state, Job.generation, Job.title)
+        .execution_options(synchronize_session=False)
+    ).one_or_none()
+    if row is None:
+        return None
+    note(session, job_id, Event.INSPECT, row.state, row.generation, by=by, cause=cause)
+    text = select(func.left(Checkpoint.text, MOST_CHARACTERS)).where(
+        Checkpoint.job_id == job_id, Checkpoint.step == "read"
+    )
+    result = select(func.left(Result.text, MOST_CHARACTERS)).where(Result.job_id == job_id)
+    return Opened(
+        title=row.title,
+        text=session.execute(text).scalar_one_or_none(),
+        result=session.execute(result).scalar_one_or_none(),
+    )

@@ -1,0 +1,156 @@
+"""An operator's way through all jobs ever: filters, pages, and the search for one. Read only.
+
+A page costs the same wherever it lies and whatever is asked for. Each filter alone is an index in the order of the
+list. Of several, the one that fits the fewest jobs leads, and at most `MOST_LOOKED_AT` jobs are looked at for a page;
+where that was not enough, the page says how far it came and goes on from there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from tasks.ledger.keys import id_range_of
+from tasks.ledger.models import Job
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import State
+
+MOST_LOOKED_AT = 2000
+Cursor = tuple[datetime, uuid.UUID]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which jobs are asked for; None stands for all. The ages are in seconds since the job was accepted."""
+
+    state: State | None = None
+    category: str | None = None
+    account_id: uuid.UUID | None = None
+    workflow: str | None = None
+    younger_than: float | None = None
+    older_than: float | None = None
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A job as the list shows it. Never its title: that is somebody's."""
+
+    id: uuid.UUID
+    account_id: uuid.UUID
+    workflow: str
+    state: State
+    error_category: str | None
+    error_code: str | None
+    attempts: int
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some jobs, newest first. `older` is where the next page begins, None at the end.
+
+    `cut_short`: as many jobs as one page may look at did not fill it, and there may be more beyond.
+    """
+
+    jobs: Sequence[Listed]
+    older: Cursor | None
+    cut_short: bool
+
+
+def page(session: Session, wanted: Wanted, *, limit: int, before: Cursor | None = None) -> Page:
+    """One page of the jobs asked for. `before` is where the page before it ended."""
+    filters = _filters(wanted)
+    within = _ages(wanted)
+    if before is not None:
+        within.append(tuple_(Job.created_at, Job.id) < tuple_(*before))
+    lead = _fewest(session, filters, within)
+    near = (
+        select(Job)
+        .where(*within, *([getattr(Job, lead) == filters.pop(lead)] if lead else []))
+        .order_by(Job.created_at.desc(), Job.id.desc())
+    )
+    if filters:
+        looked_at = aliased(Job, near.limit(MOST_LOOKED_AT).subquery())
+        fitting = (
+            select(looked_at)
+            .where(*(getattr(looked_at, column) == value for column, value in filters.items()))
+            .order_by(looked_at.created_at.desc(), looked_at.id.desc())
+        )
+    else:
+        fitting = near
+    found = [_listed(job) for job in session.execute(fitting.limit(limit + 1)).scalars()]
+    if len(found) > limit:
+        return Page(found[:limit], (found[limit - 1].created_at, found[limit - 1].id), False)
+    edge = None
+    if filters:
+        last = near.with_only_columns(Job.created_at, Job.id).offset(MOST_LOOKED_AT - 1).limit(1)
+        edge = session.execute(last).one_or_none()
+    return Page(found, edge, edge is not None)
+
+
+def _filters(wanted: Wanted) -> dict[str, Any]:
+    asked = {
+        "state": wanted.state,
+        "error_category": wanted.category,
+        "account_id": wanted.account_id,
+        "workflow": wanted.workflow,
+    }
+    return {column: value for column, value in asked.items() if value is not None}
+
+
+def _ages(wanted: Wanted) -> list[ColumnElement[bool]]:
+    ages: list[ColumnElement[bool]] = []
+    if wanted.younger_than is not None:
+        ages.append(Job.created_at > func.now() - seconds(wanted.younger_than))
+    if wanted.older_than is not None:
+        ages.append(Job.created_at < func.now() - seconds(wanted.older_than))
+    return ages
+
+
+def _fewest(session: Session, filters: dict[str, Any], within: list[ColumnElement[bool]]) -> str | None:
+    """The filter that fits the fewest jobs. Counted no further than a page may look; None where there is no filter."""
+    if len(filters) < 2:
+        return next(iter(filters), None)
+    fits = {}
+    for column, value in filters.items():
+        some = (
+            select(Job.id)
+            .where(getattr(Job, column) == value, *within)
+            .order_by(Job.created_at.desc(), Job.id.desc())  # as its index stands; else the table is read instead
+            .limit(MOST_LOOKED_AT)
+            .subquery()
+        )
+        fits[column] = session.execute(select(func.count()).select_from(some)).scalar_one()
+    return min(fits, key=lambda column: fits[column])
+
+
+def _listed(job: Job) -> Listed:
+    return Listed(
+        id=job.id,
+        account_id=job.account_id,
+        workflow=job.workflow,
+        state=State(job.state),
+        error_category=job.error_category,
+        error_code=job.error_code,
+        attempts=job.attempts,
+        created_at=job.created_at,
+        finished_at=job.finished_at,
+    )
+
+
+def named(session: Session, name: str) -> list[uuid.UUID] | None:
+    """The jobs that an id or a reference like WB-7K3F-92QD may mean, two at most; None if it is neither."""
+    between = id_range_of(name)
+    if between is None:
+        try:
+            between = (uuid.UUID(name.strip()), uuid.UUID(name.strip()))
+        except ValueError:
+            return None
+    return list(session.execute(select(Job.id).where(Job.id.between(*between)).limit(2)).scalars())

@@ -1,0 +1,354 @@
+"""What pages, clients, operators and loops read. Nothing here writes. Owner checks stand in the query, not after it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, exists, func, or_, select, text, true, tuple_
+from sqlalchemy.orm import Session, undefer
+
+from tasks.ledger.models import (
+    Attempt,
+    Checkpoint,
+    Delivery,
+    Document,
+    Job,
+    JobEvent,
+    Lane,
+    ProviderCall,
+    Result,
+    Worker,
+)
+from tasks.ledger.sql_intervals import seconds
+from tasks.ledger.states import TERMINAL, CallOutcome, LaneState, State
+
+
+@dataclass(frozen=True)
+class JobView:
+    """All that a status page or the API shows of a job, read in one go. Instants are the database's.
+
+    `now` is the database's clock at the read; `next_attempt_at` is None unless waiting to retry; `read_facts` is None
+    until the document was read; `unknown_calls` counts calls that may have been billed without an answer, `at_provider`
+    those the provider works on while nobody is connected.
+    """
+
+    id: uuid.UUID
+    title: str
+    workflow: str
+    workflow_version: int
+    options: Mapping[str, Any]
+    state: State
+    revision: int
+    attempt: int
+    max_attempts: int
+    step: str | None
+    progress_done: int
+    progress_total: int
+    next_attempt_at: datetime | None
+    deadline_at: datetime
+    error_category: str | None
+    error_code: str | None
+    created_at: datetime
+    started_at: datetime | None
+    claimed_at: datetime | None
+    finished_at: datetime | None
+    content_deleted_at: datetime | None
+    now: datetime
+    document_id: uuid.UUID
+    filename: str | None
+    kind: str
+    size_bytes: int
+    original_kept: bool
+    read_facts: Mapping[str, Any] | None
+    unknown_calls: int
+    at_provider: int
+    fresh: bool
+
+    @property
+    def place(self) -> tuple[datetime, uuid.UUID]:
+        """Where it stands in a list that is newest first."""
+        return self.created_at, self.id
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing will change any more, unless somebody replays it."""
+        return self.state in TERMINAL
+
+    @property
+    def days_kept(self) -> int:
+        """For how many whole days after its end the content was kept; 0 while it is."""
+        if self.content_deleted_at is None or self.finished_at is None:
+            return 0
+        return (self.content_deleted_at - self.finished_at).days
+
+
+@dataclass(frozen=True)
+class LaneWait:
+    """Why the way to the provider is closed, and until when; a stopped one is closed until an operator acts."""
+
+    category: str
+    code: str | None
+    stopped: bool
+    until: datetime
+
+
+def _job_columns() -> Select[Any]:
+    unknown = (
+        select(func.count())
+        .where(ProviderCall.job_id == Job.id, ProviderCall.outcome == CallOutcome.UNKNOWN)
+        .scalar_subquery()
+    )
+    at_provider = (
+        select(func.count())
+        .where(
+            ProviderCall.job_id == Job.id,
+            ProviderCall.outcome == CallOutcome.OPEN,
+            ProviderCall.response_id.is_not(None),
+        )
+        .scalar_subquery()
+    )
+    read_facts = (
+        select(Checkpoint.facts).where(Checkpoint.job_id == Job.id, Checkpoint.step == "read").scalar_subquery()
+    )
+    return select(
+        Job,
+        func.now().label("now"),
+        Document.filename,
+        Document.kind,
+        Document.size_bytes,
+        Document.content.is_not(None).label("original_kept"),
+        read_facts.label("read_facts"),
+        unknown.label("unknown_calls"),
+        at_provider.label("at_provider"),
+    ).join(Document, Document.id == Job.document_id)
+
+
+def _view(row: Row[Any]) -> JobView:
+    job: Job = row.Job
+    state = State(job.state)
+    ended = state in TERMINAL or state is State.RETRY_WAIT
+    return JobView(
+        id=job.id,
+        title=job.title,
+        workflow=job.workflow,
+        workflow_version=job.workflow_version,
+        options=job.options,
+        state=state,
+        revision=job.revision,
+        attempt=job.attempts if state in TERMINAL else min(job.attempts + 1, job.max_attempts),
+        max_attempts=job.max_attempts,
+        step=job.step,
+        progress_done=job.progress_done,
+        progress_total=job.progress_total,
+        next_attempt_at=job.next_attempt_at if ended else None,
+        deadline_at=job.deadline_at,
+        error_category=job.error_category,
+        error_code=job.error_code,
+        created_at=job.created_at,
+        started_at=job.started_at,
+        claimed_at=job.claimed_at,
+        finished_at=job.finished_at,
+        content_deleted_at=job.content_deleted_at,
+        now=row.now,
+        document_id=job.document_id,
+        filename=row.filename,
+        kind=row.kind,
+        size_bytes=row.size_bytes,
+        original_kept=row.original_kept,
+        read_facts=row.read_facts,
+        unknown_calls=row.unknown_calls,
+        at_provider=row.at_provider,
+        fresh=job.fresh_run_key is not None,
+    )
+
+
+def job_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> JobView | None:
+    """The owner's view of a job. None for a missing one and for somebody else's alike."""
+    row = session.execute(
+        _job_columns().where(Job.id == job_id, Job.account_id == account_id).execution_options(populate_existing=True)
+    ).one_or_none()
+    return None if row is None else _view(row)
+
+
+def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
+    """An operator's view of a job, whoever owns it."""
+    row = session.execute(
+        _job_columns().where(Job.id == job_id).execution_options(populate_existing=True)
+    ).one_or_none()
+    return None if row is None else _view(row)
+
+
+def lane_wait_of(session: Session, job_id: uuid.UUID) -> LaneWait | None:
+    """Which closed door this job waits behind; None if behind none."""
+    return lane_waits_of(session, [job_id]).get(job_id)
+
+
+def lane_waits_of(session: Session, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LaneWait]:
+    """Which of these jobs wait behind a closed door, and behind which."""
+    rows = session.execute(
+        select(Delivery.job_id, Lane.category, Lane.code, Lane.state == LaneState.STOPPED, Delivery.not_before)
+        .join(Delivery, Delivery.lane == Lane.name)
+        .where(Delivery.job_id.in_(job_ids), Lane.category.is_not(None))
+    ).all()
+    return {
+        job_id: LaneWait(category=category, code=code, stopped=stopped, until=until)
+        for job_id, category, code, stopped, until in rows
+        if category is not None
+    }
+
+
+def jobs_of(
+    session: Session,
+    account_id: uuid.UUID,
+    *,
+    limit: int,
+    before: tuple[datetime, uuid.UUID] | None = None,
+    states: Collection[State] | None = None,
+    words: str | None = None,
+    among: Select[uuid.UUID] | None = None,
+) -> list[JobView]:
+    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen.
+
+    `states` None: in any; `words` None: with any title, else only those whose title holds them, whatever the case;
+    `among` selects the ids of those that are meant, None for all.
+    """
+    statement = _job_columns().where(Job.account_id == account_id)
+    if before is not None:
+        statement = statement.where(tuple_(Job.created_at, Job.id) < tuple_(*before))
+    if among is not None:
+        statement = statement.where(Job.id.in_(among))
+    if states is not None:
+        statement = statement.where(Job.state.in_(states))
+    if words is not None:
+        statement = statement.where(Job.title.icontains(words, autoescape=True))
+    rows = session.execute(
+        statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(limit).execution_options(populate_existing=True)
+    ).all()
+    return [_view(row) for row in rows]
+
+
+def jobs(session: Session, *, state: State | None, category: str | None, limit: int) -> list[JobView]:
+    """An operator's list, whoever owns them, newest first."""
+    statement = _job_columns()
+    if state is not None:
+        statement = statement.where(Job.state == state)
+    if category is not None:
+        statement = statement.where(Job.error_category == category)
+    rows = session.execute(statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(limit)).all()
+    return [_view(row) for row in rows]
+
+
+def owner_of(session: Session, job_id: uuid.UUID) -> uuid.UUID:
+    """Whose job it is."""
+    return session.execute(select(Job.account_id).where(Job.id == job_id)).scalar_one()
+
+
+def result_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Result | None:
+    """The saved result. `account_id` None is for the worker and the operator."""
+    owner = true() if account_id is None else Job.account_id == account_id
+    return session.execute(
+        select(Result).join(Job, Job.id == Result.job_id).where(Result.job_id == job_id, owner)
+    ).scalar_one_or_none()
+
+
+def original_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Document | None:
+    """The document of a job, with its content, which is None once deleted."""
+    owner = true() if account_id is None else Job.account_id == account_id
+    return session.execute(
+        select(Document)
+        .join(Job, Job.document_id == Document.id)
+        .where(Job.id == job_id, owner)
+        .options(undefer(Document.content))
+    ).scalar_one_or_none()
+
+
+def beginning_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, length: int) -> str | None:
+    """The first characters of the text that was read of the owner's document; None until it was read."""
+    return session.execute(
+        select(func.left(Checkpoint.text, length))
+        .join(Job, Job.id == Checkpoint.job_id)
+        .where(Job.id == job_id, Job.account_id == account_id, Checkpoint.step == "read")
+    ).scalar_one_or_none()
+
+
+def spending_of(
+    session: Session, job_ids: Collection[uuid.UUID], account_id: uuid.UUID
+) -> dict[uuid.UUID, list[ProviderCall]]:
+    """The provider calls of these jobs of the account, oldest first; a job without one has an empty list."""
+    found: dict[uuid.UUID, list[ProviderCall]] = {job_id: [] for job_id in job_ids}
+    for call in session.execute(
+        select(ProviderCall)
+        .join(Job, Job.id == ProviderCall.job_id)
+        .where(Job.id.in_(job_ids), Job.account_id == account_id)
+        .order_by(ProviderCall.started_at, ProviderCall.id)
+        .execution_options(populate_existing=True)
+    ).scalars():
+        found[call.job_id].append(call)
+    return found
+
+
+def events_of(session: Session, job_id: uuid.UUID) -> Sequence[JobEvent]:
+    """What happened to the job, oldest first."""
+    return session.execute(select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id)).scalars().all()
+
+
+def attempts_of(session: Session, job_id: uuid.UUID) -> Sequence[Attempt]:
+    """The job's attempts, oldest first."""
+    return session.execute(select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.generation)).scalars().all()
+
+
+def calls_of(session: Session, job_id: uuid.UUID) -> Sequence[ProviderCall]:
+    """The job's provider calls, oldest first."""
+    return (
+        session.execute(select(ProviderCall).where(ProviderCall.job_id == job_id).order_by(ProviderCall.started_at))
+        .scalars()
+        .all()
+    )
+
+
+def orphans(session: Session, *, grace_seconds: float, queue: str | None = None) -> int:
+    """How many unfinished jobs are neither owed a delivery nor under a live lease. Always 0, or something is broken.
+
+    `grace_seconds` is what one sweep may take to notice that a lease is over. `queue` None: of every queue.
+    """
+    owed = exists().where(Delivery.job_id == Job.id)
+    live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + seconds(grace_seconds) > func.now(), False)
+    return session.execute(
+        select(func.count())
+        .select_from(Job)
+        .where(Job.finished_at.is_(None), ~owed, ~live, true() if queue is None else Job.queue == queue)
+    ).scalar_one()
+
+
+def jobs_by_state(session: Session) -> dict[State, int]:
+    """How many jobs are in each state; every state is there. Of the finished ones, those of the last 24 hours.
+
+    To count all there ever were takes the longer the older the site is.
+    """
+    of_late = Job.finished_at > func.now() - seconds(24 * 3600)
+    rows = session.execute(
+        select(Job.state, func.count()).where(or_(Job.finished_at.is_(None), of_late)).group_by(Job.state)
+    ).all()
+    found = {state: count for state, count in rows}
+    return {state: found.get(state, 0) for state in State}
+
+
+def live_workers(session: Session, *, queue: str, seen_within_seconds: float) -> int:
+    """How many workers of this queue said within that time that they are alive."""
+    return session.execute(
+        select(func.count()).where(
+            Worker.queue == queue, Worker.left_at.is_(None), Worker.seen_at > func.now() - seconds(seen_within_seconds)
+        )
+    ).scalar_one()
+
+
+def schema_version(session: Session) -> str | None:
+    """The newest migration the database has seen; None before the first."""
+    there = session.execute(text("SELECT to_regclass('alembic_version') IS NOT NULL")).scalar_one()
+    if not there:
+        return None
+    return session.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()

@@ -1,0 +1,1 @@
+"""Loops that put things right: reconciler, replayer, response cleanup and alerts."""

@@ -1,0 +1,84 @@
+"""Makes the rows true again after silence. Runs in every worker; any number may run at once.
+
+Each finding is settled in a transaction of its own by the same guarded events everybody uses, so whoever comes second
+finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from tasks.database import Transaction
+from tasks.ledger.delivery import outbox
+from tasks.ledger.jobs import retention, stale, transitions
+from tasks.settings import Settings
+
+log = structlog.get_logger()
+
+BATCH = 200
+CLOSED_AT_ONCE = 20  # not urgent, and expired leases are not to wait for it
+
+
+class Reconciler:
+    """The sweep over expired leases, passed deadlines, waiting jobs owed nothing, and content past its time."""
+
+    def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
+        self._transaction = transaction
+        self._settings = settings
+        self._wake_dispatcher = wake_dispatcher
+
+    def step(self) -> int:
+        """One sweep. How many jobs were moved or closed."""
+        moved = self._each("expired", stale.expired_claims, self._expire)
+        moved += self._each("past_deadline", stale.waiting_past_deadline, self._end_at_deadline)
+        moved += self._each("owed_nothing", stale.unowed_waiting, self._owe)
+        if moved:
+            self._wake_dispatcher()
+        past_retention = partial(retention.past_retention, days=self._settings.retention_days)
+        return moved + self._each("content_deleted", past_retention, self._delete_content, limit=CLOSED_AT_ONCE)
+
+    def _each(
+        self,
+        what: str,
+        find: Callable[..., list[uuid.UUID]],
+        settle: Callable[[Session, uuid.UUID], object],
+        limit: int = BATCH,
+    ) -> int:
+        with self._transaction() as session:
+            found = find(session, queue=self._settings.queue_name, limit=limit)
+        moved = 0
+        for job_id in found:
+            with self._transaction() as session:
+                outcome = settle(session, job_id)
+            if outcome is not None:
+                moved += 1
+                log.info(f"reconciled.{what}", job=job_id.hex, to=str(outcome))
+        return moved
+
+    def _expire(self, session: Session, job_id: uuid.UUID) -> object:
+        return transitions.expire(session, job_id, max_interruptions=self._settings.max_interruptions)
+
+    def _end_at_deadline(self, session: Session, job_id: uuid.UUID) -> object:
+        return transitions.end_at_deadline(session, job_id)
+
+    def _owe(self, session: Session, job_id: uuid.UUID) -> object:
+        return outbox.owe_waiting(session, job_id)
+
+    def _delete_content(self, session: Session, job_id: uuid.UUID) -> object:
+        deleted = retention.delete_content(session, job_id, days=self._settings.retention_days)
+        return "closed" if deleted else None
+
+    def run(self, stopping: threading.Event) -> None:
+        """Sweep until told to stop."""
+        while not stopping.wait(self._settings.sweep_seconds):
+            try:
+                self.step()
+            except SQLAlchemyError as error:
+                log.warning("reconciler.waits", error=type(error).__name__)

@@ -1,0 +1,127 @@
+"""Sends webhooks. Nothing of the answer is read but its status, and how long it asks to stay away.
+
+No proxy, no redirect, no address but the one that was checked; the certificate is that of the name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import httpx2
+
+from tasks.ledger.notifications.outbox import OwedNotice
+from tasks.notifications.errors import GONE, NotSent
+from tasks.notifications.webhook_signature import signed_headers
+from tasks.notifications.webhook_target import Resolve, Target, TargetRefused, addresses_of, read_target
+from tasks.retry_after import retry_after_seconds
+
+EXCHANGE_SECONDS = 15.0  # by the wall clock, whatever the server drips
+CONNECT_SECONDS = 5.0
+MOST_ADDRESSES = 4
+NEVER_AGAIN = 410
+USER_AGENT = "Waybill-Webhooks/1"
+
+
+def body_of(notice: OwedNotice) -> str:
+    """What is sent: the same text at each try, since the receiver may compare."""
+    said = {"type": notice.what, "timestamp": notice.occurred_at.isoformat(), "data": dict(notice.facts)}
+    return json.dumps(said, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+
+
+class WebhookPost:
+    """The way out for webhooks. `loopback` is the demo's and the tests': this machine may be reached, by http too."""
+
+    def __init__(
+        self,
+        *,
+        loopback: bool = False,
+        context: ssl.SSLContext | None = None,
+        resolve: Resolve = socket.getaddrinfo,
+        exchange_seconds: float = EXCHANGE_SECONDS,
+    ) -> None:
+        self._loopback = loopback
+        self._context = context or ssl.create_default_context()
+        self._resolve = resolve
+        self._exchange_seconds = exchange_seconds
+
+    def send(self, notice: OwedNotice, secret: str) -> None:
+        """Send it once. Raises NotSent; no answer of 2xx is no success."""
+        body = body_of(notice)
+        headers = {
+            **signed_headers(notice.key, body, secret, datetime.now(UTC)),
+            "content-type": "application/json",
+            "user-agent": USER_AGENT,
+        }
+        try:
+            target = read_target(notice.target, loopback=self._loopback)
+            addresses = addresses_of(target, loopback=self._loopback, resolve=self._resolve)
+        except TargetRefused as refused:
+            raise NotSent(refused.code, for_good=refused.code != "host_unknown") from None
+        try:
+            status, wait = asyncio.run(self._within_time(target, addresses, headers, body.encode()))
+        except TimeoutError:
+            raise NotSent("timeout") from None
+        if status == NEVER_AGAIN:
+            raise NotSent(GONE, for_good=True)
+        if 300 <= status < 400:
+            raise NotSent("redirect", wait_seconds=wait)
+        if not 200 <= status < 300:
+            raise NotSent(f"http_{status}", wait_seconds=wait)
+
+    async def _within_time(
+        self, target: Target, addresses: Sequence[str], headers: dict[str, str], body: bytes
+    ) -> tuple[int, float | None]:
+        async with (
+            asyncio.timeout(self._exchange_seconds),
+            httpx2.AsyncClient(
+                trust_env=False,
+                follow_redirects=False,
+                verify=self._context,
+                timeout=httpx2.Timeout(self._exchange_seconds, connect=CONNECT_SECONDS),
+            ) as client,
+        ):
+            return await self._exchange(client, target, addresses[:MOST_ADDRESSES], headers, body)
+
+    async def _exchange(
+        self,
+        client: httpx2.AsyncClient,
+        target: Target,
+        addresses: Sequence[str],
+        headers: dict[str, str],
+        body: bytes,
+    ) -> tuple[int, float | None]:
+        """The status of the answer, from the first address that takes a connection, and the wait it asks for."""
+        failure = "connect"
+        for address in addresses:
+            request = client.build_request(
+                "POST",
+                httpx2.URL(scheme=target.scheme, host=address, port=target.port, raw_path=target.path.encode()),
+                headers={**headers, "host": target.netloc},
+                content=body,
+                extensions={"sni_hostname": target.host},
+            )
+            try:
+                response = await client.send(request, stream=True)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = "tls" if _is_tls(error) else "connect"
+                continue  # nothing was sent, so the next address may be asked
+            except httpx2.TimeoutException:
+                raise NotSent("timeout") from None
+            except httpx2.HTTPError:
+                raise NotSent("connection_broken") from None
+            await response.aclose()
+            return int(response.status_code), retry_after_seconds(response.headers)
+        raise NotSent(failure)
+
+
+def _is_tls(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,1 @@
+"""Logs, error reports and traces."""

@@ -1,0 +1,126 @@
+"""Hands owed deliveries to the queue. May run anywhere, any number of times, and die at any line.
+
+A delivery is postponed before it is sent and stays owed until a claim settles it, so every crash here ends in one
+more message at most, and a message too many is refused by the claim.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from tasks.database import Transaction
+from tasks.fault_points import reached
+from tasks.ledger.delivery import outbox
+from tasks.ledger.delivery.outbox import OwedDelivery
+from tasks.queue import DeliveryQueue, message_id
+from tasks.queue.redis_client import QueueUnreachable, look_at
+
+log = structlog.get_logger()
+
+BATCH = 100
+POSTPONE_SECONDS = 5.0
+POLL_SECONDS = 1.0
+
+
+class Dispatcher:
+    """The loop between the outbox and the queue."""
+
+    def __init__(self, transaction: Transaction, queue: DeliveryQueue) -> None:
+        self._transaction = transaction
+        self._queue = queue
+        self._wake = threading.Event()
+
+    def dispatch_now(self, job_id: uuid.UUID) -> bool:
+        """Right after a commit: send this job's delivery. Best effort; False leaves it to the loop, nothing is lost."""
+        try:
+            return self.step(job_id) > 0
+        except (QueueUnreachable, SQLAlchemyError) as error:
+            log.warning("dispatch.left_to_the_loop", job=job_id.hex, **_trouble(error))
+            return False
+
+    def step(self, job_id: uuid.UUID | None = None) -> int:
+        """Send what is due, at most a batch, or only what is due to one job. How many deliveries were handled.
+
+        Raises QueueUnreachable before anything is postponed when Redis does not answer.
+        """
+        if self._queue.has_forgotten():
+            with self._transaction() as session:
+                forgotten = outbox.bring_all_forward(session, self._queue.name)
+            self._queue.remember()
+            if forgotten:
+                log.warning("queue.forgot", deliveries=forgotten)
+        with self._transaction() as session:
+            due = outbox.take_due(
+                session, queue=self._queue.name, limit=BATCH, postpone_seconds=POSTPONE_SECONDS, job_id=job_id
+            )
+        if not due:
+            return 0
+        reached("dispatcher.taken")
+        sent_before = [message_id(owed.job_id, owed.earlier) for owed in due if owed.earlier is not None]
+        waiting, scheduled = self._queue.waiting(sent_before), self._queue.scheduled(sent_before)
+        for owed in due:
+            self._hand_over(owed, waiting, scheduled)
+        return len(due)
+
+    def _hand_over(self, owed: OwedDelivery, waiting: set[str], scheduled: set[str]) -> None:
+        number: int | None = owed.number
+        if owed.earlier is not None:
+            earlier = message_id(owed.job_id, owed.earlier)
+            if earlier in waiting or (earlier in scheduled and owed.seconds_to_wait > 0):
+                return  # it is only a backlog: no second copy
+            number = self._renumber(owed)
+            if earlier in scheduled:
+                self._queue.unschedule(earlier)  # its time has come; RQ would move it up to 0.8 s early or late
+        if number is not None and not self._send(owed, number) and not self._still_there(owed, number):
+            # Somebody sent this number and died before noting it, and the message was lost besides.
+            number = self._renumber(owed)
+            if number is not None:
+                self._send(owed, number)
+
+    def _renumber(self, owed: OwedDelivery) -> int | None:
+        """A new number for a message that is gone. None: claimed meanwhile, so nothing is owed."""
+        with self._transaction() as session:
+            return outbox.renumber(session, owed.job_id, owed.number)
+
+    def _send(self, owed: OwedDelivery, number: int) -> bool:
+        sent = self._queue.send(owed.job_id, number, wait_seconds=owed.seconds_to_wait)
+        reached("dispatcher.sent")
+        with self._transaction() as session:
+            outbox.note_dispatched(session, owed.job_id, number)
+        reached("dispatcher.noted")
+        log.info("delivery.dispatched", job=owed.job_id.hex, delivery=number, wait_seconds=owed.seconds_to_wait)
+        return sent
+
+    def _still_there(self, owed: OwedDelivery, number: int) -> bool:
+        identifier = message_id(owed.job_id, number)
+        return bool(self._queue.waiting([identifier]) or self._queue.scheduled([identifier]))
+
+    def wake(self) -> None:
+        """Look again at once: something was just owed."""
+        self._wake.set()
+
+    def run(self, stopping: threading.Event) -> None:
+        """Step until told to stop, waking exactly when the next delivery is due."""
+        while not stopping.is_set():
+            pause = POLL_SECONDS
+            try:
+                if self.step() < BATCH:
+                    with self._transaction() as session:
+                        until_due = outbox.seconds_until_next_due(session, self._queue.name)
+                    pause = POLL_SECONDS if until_due is None else min(POLL_SECONDS, max(0.02, until_due))
+                else:
+                    pause = 0.0
+            except (QueueUnreachable, SQLAlchemyError) as error:
+                log.warning("dispatcher.waits", **_trouble(error))
+            self._wake.wait(pause)
+            self._wake.clear()
+
+
+def _trouble(error: Exception) -> dict[str, str]:
+    """What the log says about it: kinds and settings, never addresses."""
+    where = look_at(error) if isinstance(error, QueueUnreachable) else "DATABASE_URL"
+    return {"error": type(error).__name__, "look_at": where}

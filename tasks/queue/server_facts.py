@@ -1,0 +1,27 @@
+"""What a Redis server says about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What a Redis server says about itself. None: it does not say, or there is no limit.
+
+    `snapshots` is its rule for saving, empty for never. `ahead_seconds` is its clock against ours, right to within
+    `unsure_seconds`.
+    """
+
+    version: str
+    policy: str
+    is_replica: bool
+    append_only: bool
+    snapshots: str | None
+    writing_failed: bool
+    used_bytes: int
+    limit_bytes: int | None
+    clients: int
+    most_clients: int | None
+    ahead_seconds: float
+    unsure_seconds: float

@@ -1,0 +1,1 @@
+"""Checks of the settings against each other, before a process starts."""

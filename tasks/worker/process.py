@@ -1,0 +1,234 @@
+"""The worker process: what runs in it, how it starts, and how it stops without losing anything.
+
+Alone it is enough to run a site: it holds the slots, the dispatcher, RQ's scheduler, the reconciler and the heartbeat.
+SIGTERM or SIGINT, any number of times: no new claim; running work goes on until the grace is nearly over; the rest is
+handed back; exit 0. SIGKILL at any time: the leases do it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from tasks.database import Database
+from tasks.intake import IntakePool
+from tasks.ledger.delivery import outbox
+from tasks.ledger.jobs import leases
+from tasks.maintenance.alert_monitor import Alerts
+from tasks.maintenance.reconciler import Reconciler
+from tasks.maintenance.replayer import Replaying
+from tasks.maintenance.response_cleanup import Withdrawals
+from tasks.notifications.sender import Upkeep, senders
+from tasks.observability import sentry, tracing
+from tasks.provider import ProviderSettings
+from tasks.provider.loop import ProviderLoop
+from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue
+from tasks.queue.dispatcher import Dispatcher
+from tasks.queue.redis_client import QueueUnreachable, connect, look_at
+from tasks.queue.scheduler import ScheduledDeliveries
+from tasks.settings import Settings
+from tasks.worker.attempt import Tools
+from tasks.worker.delivery_handler import Desk, open_desk
+from tasks.worker.heartbeat import Heartbeat, StopReason
+from tasks.worker.rq_worker import SlotWorker
+from tasks.worker.slots import Slots
+
+log = structlog.get_logger()
+
+FORGET_SILENT_SECONDS = 3600.0
+Loop = Callable[[threading.Event], None]
+
+
+def provider_settings(settings: Settings) -> ProviderSettings:
+    """What the provider needs, out of what the site is set to."""
+    key = settings.openai_api_key
+    return ProviderSettings(
+        provider=settings.ai_provider,
+        api_key=None if key is None else key.get_secret_value(),
+        base_url=settings.openai_base_url,
+        api=settings.openai_api,
+        model=settings.ai_model,
+        connect_timeout_seconds=settings.connect_timeout_seconds,
+        call_seconds=settings.provider_call_seconds,
+        concurrency=settings.provider_concurrency,
+    )
+
+
+def grace_margin(settings: Settings) -> float:
+    """How much of the grace is kept for handing work back, in seconds."""
+    return min(5.0, settings.shutdown_grace_seconds / 3)
+
+
+def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
+    """Work until told to stop, or with `burst` until nothing is left to do now. The exit code.
+
+    Raises SettingsWrong when the database does not answer, ProviderError when the provider cannot be made.
+    """
+    sentry.start(settings)
+    tracing.start(settings, "waybill-worker")
+    with ExitStack() as stack:
+        stack.callback(sentry.flush)
+        database = Database(settings, "waybill-worker")
+        stack.callback(database.close)
+        database.require()
+        provider = ProviderLoop(provider_settings(settings))
+        provider.start()
+        stack.callback(provider.close, 2.0)
+        intake = IntakePool()
+        stack.callback(intake.close)
+        connection = connect(settings, connections=WORKER_CONNECTIONS)
+        stack.callback(connection.close)
+        process = WorkerProcess(
+            Tools(settings, database, provider, intake), DeliveryQueue(settings, connection), slots=slots, burst=burst
+        )
+        return process.run()
+
+
+class WorkerProcess:
+    """The threads around the slots."""
+
+    def __init__(self, tools: Tools, queue: DeliveryQueue, *, slots: int, burst: bool) -> None:
+        self.settings = tools.settings
+        self.database = tools.database
+        self.queue = queue
+        self.burst = burst
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self.slots = Slots(slots)
+        self.heartbeat = Heartbeat(self.database, self.settings, self.name, slots)
+        self.dispatcher = Dispatcher(self.database.transaction, queue)
+        self.desk = Desk(tools, self.heartbeat, self.name, self.dispatcher.wake)
+        self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
+        self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
+        self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
+        self.senders = senders(self.database.transaction, self.settings)
+        self.upkeep = Upkeep(self.database.transaction, self.settings.queue_name)
+        self.alerts = Alerts(self.database.transaction, self.settings)
+        self.stopping = threading.Event()  # no new claims
+        self.ended = threading.Event()  # nothing is held any more
+        self.failed = False
+
+    def run(self) -> int:
+        """Work until told to stop, then hand back what is left. The exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stopping.set())
+        open_desk(self.desk)
+        loops: list[Loop] = [
+            self.heartbeat.run,
+            self.dispatcher.run,
+            self.reconciler.run,
+            self.replaying.run,
+            self.withdrawals.run,
+            *(sender.run for sender in self.senders),
+            self.upkeep.run,
+            self.alerts.run,
+            self._schedule,
+            self._watch,
+        ]
+        threads = [threading.Thread(target=loop, args=(self.ended,), daemon=True) for loop in loops]
+        for thread in threads:
+            thread.start()
+        log.info("worker.started", worker=self.name, slots=self.slots.count)
+        try:
+            self._pump()
+        finally:
+            all_back = self._finish()
+            self.ended.set()
+            self.dispatcher.wake()
+            for thread in threads:
+                thread.join(2)
+        log.info("worker.ended", worker=self.name, all_back=all_back)
+        return 1 if self.failed else 0
+
+    def _pump(self) -> None:
+        """Let RQ take deliveries out of the queue, over every restart of Redis."""
+        left = self.settings.worker_max_jobs
+        while not self.stopping.is_set():
+            try:
+                worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
+                worker.work(logging_level="WARNING", max_jobs=left)
+            except QueueUnreachable as error:
+                log.warning("queue.unreachable", error=type(error).__name__, look_at=look_at(error))
+            if self._is_done() or left is not None:
+                return
+            self.stopping.wait(1)
+
+    def _is_done(self) -> bool:
+        if not self.burst or self.slots.busy:
+            return False
+        with self.database.transaction() as session:
+            return outbox.oldest_overdue_seconds(session, self.queue.name) == 0
+
+    def _finish(self) -> bool:
+        """Give running work the grace, minus what handing back takes, then hand back. Whether every slot came back."""
+        self.stopping.set()
+        self.desk.closed.set()
+        margin = grace_margin(self.settings)
+        if not self.slots.wait_until_idle(self.settings.shutdown_grace_seconds - margin):
+            self.heartbeat.stop_all(StopReason.SHUTDOWN)
+        all_back = self.slots.wait_until_idle(margin)
+        try:
+            with self.database.transaction() as session:
+                leases.say_goodbye(session, self.name, forget_silent_seconds=FORGET_SILENT_SECONDS)
+        except SQLAlchemyError as error:
+            log.warning("worker.left_without_goodbye", error=type(error).__name__)
+        return all_back
+
+    def _schedule(self, ended: threading.Event) -> None:
+        """RQ's scheduler, once a second."""
+        scheduler: ScheduledDeliveries | None = None
+        while not ended.wait(1):
+            try:
+                scheduler = scheduler or self.queue.scheduler()
+                scheduler.step()
+            except QueueUnreachable as error:
+                log.warning("scheduler.waits", error=type(error).__name__)
+                scheduler = None
+        if scheduler is not None:
+            try:
+                scheduler.stop()
+            except QueueUnreachable as error:
+                log.warning("scheduler.not_released", error=type(error).__name__)
+
+    def _watch(self, ended: threading.Event) -> None:
+        """A thread cannot be killed. One that outlives its reservation makes the whole process start afresh."""
+        while not ended.wait(1):
+            overdue = self.heartbeat.overdue()
+            if overdue and not self.failed:
+                log.error("slot.does_not_come_back", jobs=[held.claim.job_id.hex for held in overdue])
+                self.failed = True
+                self.stopping.set()
+
+
+def run_dispatcher(settings: Settings) -> int:
+    """Only dispatch, until told to stop. For a site that wants it apart; every worker does it too."""
+    database = Database(settings, "waybill-dispatcher")
+    database.require()
+    connection = connect(settings, connections=2)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    try:
+        Dispatcher(database.transaction, DeliveryQueue(settings, connection)).run(stopping)
+    finally:
+        connection.close()
+        database.close()
+    return 0
+
+
+def reconcile_once(settings: Settings) -> int:
+    """One sweep, and the replays whose turn it is. How many jobs were moved."""
+    database = Database(settings, "waybill-reconciler")
+    database.require()
+    try:
+        moved = Reconciler(database.transaction, settings, lambda: None).step()
+        return moved + Replaying(database.transaction, settings, lambda: None).step()
+    finally:
+        database.close()

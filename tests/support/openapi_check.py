@@ -1,0 +1,87 @@
+"""Holds every answer of the API to the document that describes it, whichever test asked."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from typing import Any
+
+from flask import Flask
+from flask.testing import FlaskClient
+from jsonschema import Draft202012Validator, FormatChecker
+from werkzeug.exceptions import HTTPException
+from werkzeug.test import TestResponse
+
+from webapp.api.openapi import PREFIX, document, path_of
+from webapp.services import parts
+
+_known: weakref.WeakKeyDictionary[Flask, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+class NotAsDescribed(AssertionError):
+    """An answer that the document does not allow."""
+
+
+class CheckedClient(FlaskClient):
+    """A test client that compares the answers of the API with the document."""
+
+    def open(self, *arguments: Any, **more: Any) -> TestResponse:
+        answer = super().open(*arguments, **more)
+        if answer.request.path.startswith(f"{PREFIX}/"):
+            check(self.application, answer)
+        return answer
+
+
+def check(app: Any, answer: TestResponse) -> None:
+    """Raise NotAsDescribed unless the answer is one that the document has for this request."""
+    described = _known[app] if app in _known else _known.setdefault(app, description_of(app))
+    asked = answer.request
+    adapter = app.url_map.bind("localhost")
+    try:
+        rule, _ = adapter.match(asked.path, asked.method, return_rule=True)
+    except HTTPException as nowhere:  # no such address, or not by this method: an error, and a problem
+        if answer.status_code not in (404, 405) or answer.status_code != nowhere.code:
+            raise NotAsDescribed(f"{asked.method} {asked.path}: {answer.status}") from None
+        operation = None
+    else:
+        operation = described["paths"][path_of(rule.rule)].get(asked.method.lower())
+    if answer.status_code == 500:
+        return  # nobody means to answer that; the test that made it says what it expects
+    check_against(described, operation, answer.status_code, answer.headers, answer.data)
+
+
+def description_of(app: Any) -> dict[str, Any]:
+    """The document of this app, as a program receives it."""
+    with app.test_request_context():
+        return json.loads(json.dumps(document(app, parts().settings)))
+
+
+def check_against(described: dict[str, Any], operation: Any, status: int, headers: Any, body: bytes) -> None:
+    """Compare status, media type, headers and body. `operation` None: the request met no route."""
+    problem = {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    said = problem if operation is None else operation["responses"].get(str(status))
+    if said is None:
+        raise NotAsDescribed(f"{status} is not described: {body[:300]!r}")
+    while "$ref" in said:
+        said = _found(described, said["$ref"])
+    for name in set(headers.keys()) & {"RateLimit", "RateLimit-Policy", "Waybill-Wait", "Link", "Location"}:
+        if name not in said.get("headers", {}) and status < 400:
+            raise NotAsDescribed(f"the header {name} is not described for {status}")
+    if not said.get("content"):
+        if body:
+            raise NotAsDescribed(f"{status} has no body, and this came: {body[:300]!r}")
+        return
+    [(media, content)] = said["content"].items()
+    if headers["Content-Type"] != media:
+        raise NotAsDescribed(f"{headers['Content-Type']} and not {media}")
+    schema = {**content["schema"], "components": described["components"]}
+    faults = list(Draft202012Validator(schema, format_checker=FormatChecker()).iter_errors(json.loads(body)))
+    if faults:
+        raise NotAsDescribed(f"{status}: {faults[0].message} at {list(faults[0].path)}")
+
+
+def _found(described: dict[str, Any], reference: str) -> Any:
+    found: Any = described
+    for step in reference.removeprefix("#/").split("/"):
+        found = found[step]
+    return found

@@ -1,0 +1,84 @@
+"""The blueprint of accounts, and how its forms answer when they are sent too late or too often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import TypeVar
+
+from flask import Blueprint, current_app, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_limiter import RateLimitExceeded
+from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
+
+from webapp.accounts import messages
+from webapp.accounts.forms import Credentials
+from webapp.auth import email_addresses
+from webapp.auth.sessions import asked_next
+from webapp.http.errors import form_too_old, seconds_until_allowed
+from webapp.http.security import safe_next
+from webapp.services import parts
+
+accounts = Blueprint("accounts", __name__)
+View = TypeVar("View", bound=Callable[..., ResponseReturnValue])
+Render = Callable[[Credentials, int], ResponseReturnValue]
+
+
+@dataclass(frozen=True)
+class FormPage:
+    """The page that has a form. `render` shows it again with the values that were sent; None: it cannot."""
+
+    endpoint: str
+    render: Render | None = None
+
+
+SIGN_IN = FormPage("accounts.sign_in")
+
+
+def form_on(endpoint: str, render: Render | None = None) -> Callable[[View], View]:
+    """Say which page has the form that a view receives. Without it, that is the sign-in page."""
+
+    def mark(view: View) -> View:
+        view.form_page = FormPage(endpoint, render)  # type: ignore[attr-defined]
+        return view
+
+    return mark
+
+
+def with_views(*modules: ModuleType) -> Blueprint:
+    """Return the blueprint. Its routes are those of the modules that are named here."""
+    assert modules
+    return accounts
+
+
+def _form_page() -> FormPage:
+    found: FormPage = getattr(current_app.view_functions.get(request.endpoint or ""), "form_page", SIGN_IN)
+    return found
+
+
+@accounts.errorhandler(CSRFError)
+def show_the_form_again(error: CSRFError) -> ResponseReturnValue:
+    """Show a form that is too old as a new one, with the address that was typed."""
+    render = _form_page().render
+    typed = Credentials(
+        request.form.get("email", "")[: email_addresses.LONGEST_EMAIL], "", {"form": messages.FORM_TOO_OLD}
+    )
+    return form_too_old(error) if render is None else render(typed, 400)
+
+
+@accounts.errorhandler(RateLimitExceeded)
+def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
+    """Say when the form may be used again."""
+    wait = seconds_until_allowed()
+    page = render_template(
+        "http/rate_limited.html",
+        again=datetime.fromtimestamp(time.time() + wait, UTC),
+        wait=wait,
+        form=url_for(_form_page().endpoint, next=safe_next(asked_next())),
+        guessed_at=error.limit is not None and error.limit.error_message is not None,
+        can_reset=parts().settings.can_mail,
+    )
+    return page, 429, {"Retry-After": str(wait)}

@@ -1,0 +1,292 @@
+"""A copy of everything the site keeps for an account, as a ZIP that is made while it is sent.
+
+One job at a time is read, each in a short transaction of its own, so an export holds neither memory nor a connection.
+An account has one at a time: its turn is a moment in its row up to which it counts, moved on while the export lives.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.orm import Session
+
+from tasks.i18n import lazy, speaking
+from tasks.ledger.keys import reference_of
+from tasks.ledger.models import Attempt, JobEvent, ProviderCall
+from tasks.ledger.notifications import preferences
+from tasks.ledger.reports import job_views
+from tasks.ledger.reports.job_views import JobView
+from tasks.ledger.sql_intervals import seconds
+from webapp.auth import api_tokens
+from webapp.database import transaction
+from webapp.http.file_names import stem_and_ending
+from webapp.http.pagination import Cursor
+from webapp.jobs import timeline
+from webapp.models import Account, BrowserSession, Identity
+from webapp.upload_links import links as upload_links_links
+
+TURN_SECONDS = 300.0
+"""For so long a browser may be busy with one job's files before another export may begin."""
+PAGE = 100
+ABOUT = lazy(
+    "account.json        the account, its API tokens (names only), its notices, and where else it signs in\n"
+    "jobs/…/job.json     one job: what was asked for, each attempt, each request to the AI service, and what happened\n"
+    "jobs/…/result.md    what was made of the document\n"
+    "documents/…         each document as it was handed in\n"
+    "\n"
+    "Times are UTC. What the site deleted earlier, and the answers to single parts of long documents, are not in here."
+    "\n"
+)
+
+
+class TurnLost(Exception):
+    """The export took too long over something, and another one has begun; or the account is gone."""
+
+
+@dataclass
+class Turn:
+    """The right to the one export of an account. `until` is when it ends unless it is moved on."""
+
+    account_id: uuid.UUID
+    until: datetime
+
+
+def begin(session: Session, account_id: uuid.UUID) -> Turn | None:
+    """Take the turn; None while somebody else has it."""
+    free = or_(Account.exporting_until.is_(None), Account.exporting_until <= func.now())
+    until = _set(session, Account.id == account_id, free, until=func.now() + seconds(TURN_SECONDS))
+    return None if until is None else Turn(account_id, until)
+
+
+def move_on(session: Session, turn: Turn) -> None:
+    """Keep the turn. Raises TurnLost."""
+    until = _set(session, *_held(turn), until=func.now() + seconds(TURN_SECONDS))
+    if until is None:
+        raise TurnLost
+    turn.until = until
+
+
+def end(session: Session, turn: Turn) -> None:
+    """Give the turn back, if it was not lost."""
+    _set(session, *_held(turn), until=None)
+
+
+def _held(turn: Turn) -> list[Any]:
+    return [Account.id == turn.account_id, Account.exporting_until == turn.until]
+
+
+def _set(session: Session, *which: Any, until: Any) -> datetime | None:
+    set_to: datetime | None = session.execute(
+        update(Account)
+        .where(*which)
+        .values(exporting_until=until)
+        .returning(Account.exporting_until)
+        .execution_options(synchronize_session=False)
+    ).scalar_one_or_none()
+    return set_to
+
+
+class _Unsent:
+    """What the archive has written and nobody has sent yet. It cannot be sought in, so the archive never looks back."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._written.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def take(self) -> bytes:
+        data = b"".join(self._written)
+        self._written.clear()
+        return data
+
+
+def archive(account: Account, turn: Turn, *, spoken: str) -> Iterator[bytes]:
+    """The bytes of the archive, in pieces. Raises TurnLost: the file breaks off then, visibly.
+
+    `spoken` is the language of what is ours in it: the request that spoke it has ended when the pieces are made.
+    """
+    unsent, files = _Unsent(), entries(account, turn)
+    with zipfile.ZipFile(unsent, "w", zipfile.ZIP_DEFLATED) as file:
+        while (found := _next_of(files, spoken)) is not None:
+            name, content = found
+            now = datetime.now(UTC)
+            file.writestr(zipfile.ZipInfo(name, now.timetuple()[:6]), content, zipfile.ZIP_DEFLATED)
+            yield unsent.take()
+    yield unsent.take()
+
+
+def _next_of(files: Iterator[tuple[str, str | bytes]], spoken: str) -> tuple[str, str | bytes] | None:
+    with speaking(spoken):
+        return next(files, None)
+
+
+def entries(account: Account, turn: Turn) -> Iterator[tuple[str, str | bytes]]:
+    """The files of the archive: their names and what is in them."""
+    yield "README.txt", str(ABOUT)
+    yield "account.json", _json(_account(account))
+    seen: set[uuid.UUID] = set()
+    before: Cursor | None = None
+    while True:
+        with transaction() as database:
+            page = job_views.jobs_of(database, account.id, limit=PAGE, before=before)
+        for job in page:
+            with transaction() as database:
+                move_on(database, turn)
+            yield from _files_of(job, account.id, seen)
+        if len(page) < PAGE:
+            return
+        before = page[-1].place
+
+
+def _files_of(job: JobView, account_id: uuid.UUID, seen: set[uuid.UUID]) -> Iterator[tuple[str, str | bytes]]:
+    folder = f"jobs/{job.created_at:%Y-%m-%d} {reference_of(job.id)} {job.id.hex[:8]}"
+    original = f"documents/{job.document_id.hex[:8]}/{file_name(job.filename or f'document.{job.kind}')}"
+    with transaction() as database:
+        result = job_views.result_of(database, job.id, account_id)
+        facts = _job(job, original if job.original_kept else None)
+        facts["attempts"] = [_attempt(attempt) for attempt in job_views.attempts_of(database, job.id)]
+        facts["requests"] = [_call(call) for call in job_views.calls_of(database, job.id)]
+        facts["events"] = _events(list(job_views.events_of(database, job.id)))
+        facts["made_by"] = None if result is None else dict(result.facts)
+    yield f"{folder}/job.json", _json(facts)
+    if result is not None:
+        yield f"{folder}/result.md", result.text
+    if job.original_kept and job.document_id not in seen:
+        seen.add(job.document_id)
+        with transaction() as database:
+            document = job_views.original_of(database, job.id, account_id)
+            content = None if document is None else document.content
+            database.expunge_all()  # else every document of the export stays in memory to its end
+        if content is not None:
+            yield original, content
+
+
+def file_name(name: str) -> str:
+    """The name of a document as that of a file: it leads to no other folder, on whatever system it is unpacked."""
+    safe = "".join("-" if letter in '/\\:*?"<>|' or ord(letter) < 32 else letter for letter in name).strip(" .")
+    return "".join(stem_and_ending(safe)) or "document"
+
+
+def _account(account: Account) -> dict[str, Any]:
+    with transaction() as database:
+        owned = api_tokens.tokens_of(database, account.id)
+        wish = preferences.wish_of(database, account.id)
+        linked = database.execute(select(Identity).where(Identity.account_id == account.id)).scalars().all()
+        begun = (
+            select(BrowserSession).where(BrowserSession.account_id == account.id).order_by(BrowserSession.created_at)
+        )
+        signed_in = database.execute(begun).scalars().all()
+        links = upload_links_links.links_of(database, account.id, limit=1000, before=None)
+    return {
+        "email": account.email,
+        "role": account.role,
+        "language": account.language,
+        "created_at": account.created_at,
+        "email_proven_at": account.email_proven_at,
+        "api_tokens": [
+            {"name": one.name, "created_at": one.created_at, "last_used_at": one.last_used_at} for one in owned
+        ],
+        "sessions": [{"created_at": one.created_at, "last_seen_at": one.seen_at} for one in signed_in],
+        "notices": None
+        if wish is None
+        else {
+            "email": wish.email,
+            "email_on": wish.email_on,
+            "webhook_url": wish.webhook_url,
+            "webhook_gone_url": wish.webhook_gone_url,
+            "webhook_gone_at": wish.webhook_gone_at,
+        },
+        "sign_in_services": [
+            {"service": one.issuer, "known_there_as": one.subject, "since": one.created_at} for one in linked
+        ],
+        "upload_links": [
+            {
+                "name": link.row.name,
+                "state": str(link.state),
+                "workflow": link.row.workflow,
+                "options": link.row.options,
+                "uses": link.row.uses,
+                "max_uses": link.row.max_uses,
+                "frame_origins": link.row.frame_origins,
+                "return_url": link.row.return_url,
+                "created_at": link.row.created_at,
+                "expires_at": link.row.expires_at,
+            }
+            for link in links
+        ],
+    }
+
+
+def _job(job: JobView, original: str | None) -> dict[str, Any]:
+    return {
+        "id": str(job.id),
+        "reference": reference_of(job.id),
+        "title": job.title,
+        "workflow": job.workflow,
+        "workflow_version": job.workflow_version,
+        "options": dict(job.options),
+        "state": str(job.state),
+        "error": None if job.error_category is None else {"category": job.error_category, "code": job.error_code},
+        "document": {
+            "filename": job.filename,
+            "kind": job.kind,
+            "size_bytes": job.size_bytes,
+            "read": None if job.read_facts is None else dict(job.read_facts),
+            "file": original,
+        },
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+        "content_deleted_at": job.content_deleted_at,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "outcome": attempt.outcome,
+        "error_category": attempt.error_category,
+        "error_code": attempt.error_code,
+    }
+
+
+def _call(call: ProviderCall) -> dict[str, Any]:
+    """Without the provider's own ids: with them, its support would talk to whoever has this file."""
+    return {
+        "step": call.step,
+        "provider": call.provider,
+        "model": call.model,
+        "started_at": call.started_at,
+        "ended_at": call.ended_at,
+        "outcome": call.outcome,
+        "error_category": call.error_category,
+        "input_tokens": call.input_tokens,
+        "output_tokens": call.output_tokens,
+    }
+
+
+def _events(events: list[JobEvent]) -> list[dict[str, Any]]:
+    """What happened, in the words of the job's page."""
+    lines = (timeline.log_line(event) for event in timeline.told(events))
+    return [{"at": line.at, "what": line.text} for line in lines if line is not None]
+
+
+def _json(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, indent=2, ensure_ascii=False, default=lambda moment: moment.isoformat()) + "\n"

@@ -1,0 +1,52 @@
+"""What people write into forms, read and checked. Errors are sentences, by the name of the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from webapp.accounts import messages
+from webapp.auth.email_addresses import LONGEST_EMAIL, email_of_sign_in, normal_email
+from webapp.auth.password_rules import password_fault
+from webapp.text.strings import cut, one_line
+
+LONGEST_TOKEN_NAME = 60
+
+
+@dataclass
+class Credentials:
+    """An e-mail address and a password as they were typed, the address made normal, and what is wrong with them."""
+
+    email: str
+    password: str
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def read_registration(form: Mapping[str, str]) -> Credentials:
+    """The credentials of a new account."""
+    typed = form.get("email", "")
+    email = normal_email(typed)
+    read = Credentials(email or typed.strip()[:LONGEST_EMAIL], form.get("password", ""))
+    if email is None:
+        read.errors["email"] = str(messages.NO_ADDRESS)
+    fault = password_fault(read.password, read.email)
+    if fault:
+        read.errors["password"] = fault
+    return read
+
+
+def read_address(form: Mapping[str, str]) -> Credentials:
+    """An address without a password."""
+    read = read_registration({"email": form.get("email", "")})
+    read.errors.pop("password")
+    return read
+
+
+def read_sign_in(form: Mapping[str, str]) -> Credentials:
+    """Read the credentials that somebody signs in with."""
+    return Credentials(email_of_sign_in(form), form.get("password", ""))
+
+
+def read_token_name(form: Mapping[str, str]) -> str:
+    """The name of a new API token; empty if nothing usable was typed."""
+    return cut(one_line(form.get("name", "")), LONGEST_TOKEN_NAME)

@@ -1,0 +1,209 @@
+"""Making an account: by oneself, by an invitation, and by a mailed link where the site can send mail.
+
+Where it can, the form asks for the address alone, and everybody gets the same answer after the same work: who has an
+account learns it from the mail. Where it cannot, the form has to say that an address is taken, and so tells it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import structlog
+from flask import flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import current_user
+from sqlalchemy import func
+from sqlalchemy.exc import IntegrityError
+
+from tasks.ledger.notifications import outbox
+from tasks.notifications.signed_links import read_token
+from webapp.accounts import forms, messages
+from webapp.accounts.blueprint import accounts, form_on
+from webapp.accounts.forms import Credentials
+from webapp.auth import invitations
+from webapp.auth.accounts import account_with
+from webapp.auth.attempt_limits import limit_mails, may_be_mailed
+from webapp.auth.password_rules import password_fault
+from webapp.auth.passwords import hash_password
+from webapp.auth.sessions import asked_next, begin_session, next_page
+from webapp.database import transaction
+from webapp.extensions import limiter
+from webapp.http.security import safe_next
+from webapp.models import Account, Invitation
+from webapp.notifications.outgoing import owe_mail
+from webapp.services import parts
+
+log = structlog.get_logger()
+
+PURPOSE = "registration"
+LINK_LIVES_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Whether an account may be made here and now, and by which invitation, where it takes one."""
+
+    is_open: bool
+    token: str = ""
+    invitation: Invitation | None = None
+
+
+def entrance(token: str) -> Entrance:
+    """What this token of an invitation opens; empty: what is open to everybody."""
+    setting = parts().settings.registration
+    if setting != "invite":
+        return Entrance(setting == "open")
+    with transaction() as database:
+        found = invitations.open_one(database, token) if token else None
+    return Entrance(found is not None, token, found)
+
+
+@accounts.get("/register")
+def register() -> ResponseReturnValue:
+    """The form for a new account, or why there is none."""
+    if current_user.is_authenticated:
+        return redirect(url_for("jobs.home"))
+    status = {"open": 200, "invite": 200, "closed": 404}[parts().settings.registration]
+    return registration_page(Credentials("", ""), status)
+
+
+@accounts.get("/invitation/<token>")
+def invited(token: str) -> ResponseReturnValue:
+    """The form for whoever was invited."""
+    if current_user.is_authenticated:
+        return redirect(url_for("jobs.home"))
+    found = entrance(token)
+    address = found.invitation.email if found.invitation else None
+    return registration_page(Credentials(address or "", ""), 200 if found.is_open else 404, token=token)
+
+
+@accounts.post("/register")
+@limit_mails(when=lambda: parts().settings.can_mail)
+@form_on("accounts.register", lambda given, status: registration_page(given, status))
+def create_account() -> ResponseReturnValue:
+    """A new account, signed in at once; where the site can send mail: a link to make it with."""
+    found = entrance(request.form.get("invitation", ""))
+    if not found.is_open:
+        return registration_page(Credentials("", ""), 403)
+    by_mail = parts().settings.can_mail
+    wanted = forms.read_address(request.form) if by_mail else forms.read_registration(request.form)
+    if found.invitation is not None and found.invitation.email not in (None, wanted.email):
+        wanted.errors["email"] = messages.invited_other(found.invitation.email)
+    if wanted.errors:
+        return registration_page(wanted, 422)
+    if by_mail:
+        owe_link(wanted.email, found.invitation)
+        return render_template("accounts/check_your_email.html", about="register", address=wanted.email), 200
+    account = Account(email=wanted.email, password_hash=hash_password(wanted.password))
+    try:
+        add_account(account, found.invitation.id if found.invitation else None)
+    except IntegrityError:
+        wanted.errors["email"] = messages.ALREADY_THERE
+        return registration_page(wanted, 422)
+    except invitations.InvitationOver:
+        return registration_page(Credentials("", ""), 403)
+    begin_session(account)
+    return redirect(next_page(), 303)
+
+
+def add_account(account: Account, invitation_id: uuid.UUID | None) -> None:
+    """Add it, and use up the invitation. Raises IntegrityError when its address is taken, and InvitationOver."""
+    with transaction() as database:
+        database.add(account)
+        database.flush()
+        if invitation_id is not None:
+            invitations.use(database, invitation_id)
+    log.info("account.registered", account=account.id.hex, invited=invitation_id is not None)
+
+
+def owe_link(address: str, invitation: Invitation | None) -> None:
+    """Owe a mail to this address, with as much work whether or not there is an account with it."""
+    wanted = may_be_mailed()
+    with transaction() as database:
+        known = account_with(database, address)
+        if not wanted:
+            outbox.owe_nobody(database, queue=parts().settings.queue_name, what="registration.confirm")
+            return
+        facts = {"address": address, "invitation": "" if invitation is None else invitation.id.hex}
+        owe_mail(
+            database,
+            address,
+            "registration.confirm" if known is None else "registration.known",
+            facts,
+            account_id=None if known is None else known.id,
+            useful_for_seconds=LINK_LIVES_SECONDS,
+        )
+
+
+@accounts.get("/register/<token>")
+def choose_password(token: str) -> ResponseReturnValue:
+    """The page a mailed link leads to."""
+    proven = _proven(token)
+    if proven is None:
+        flash(str(messages.REGISTRATION_LINK_OVER))
+        return redirect(url_for("accounts.sign_in"), 303)
+    return password_page(token, Credentials(proven[0], ""), 200)
+
+
+@accounts.post("/register/<token>")
+@limiter.limit("30 per hour")
+def create_proven_account(token: str) -> ResponseReturnValue:
+    """A new account whose address is its owner's, signed in at once."""
+    proven = _proven(token)
+    if proven is None:
+        flash(str(messages.REGISTRATION_LINK_OVER))
+        return redirect(url_for("accounts.sign_in"), 303)
+    address, invitation_id = proven
+    wanted = Credentials(address, request.form.get("password", ""))
+    fault = password_fault(wanted.password, wanted.email)
+    if fault:
+        wanted.errors["password"] = fault
+        return password_page(token, wanted, 422)
+    setting = parts().settings.registration
+    if setting == "closed" or (setting == "invite" and invitation_id is None):
+        return registration_page(Credentials("", ""), 403)
+    account = Account(email=address, password_hash=hash_password(wanted.password), email_proven_at=func.now())
+    try:
+        add_account(account, invitation_id if setting == "invite" else None)
+    except IntegrityError:
+        flash(str(messages.ALREADY_THERE))
+        return redirect(url_for("accounts.sign_in"), 303)
+    except invitations.InvitationOver:
+        return registration_page(Credentials("", ""), 403, over=True)
+    begin_session(account)
+    return redirect(url_for("jobs.home"), 303)
+
+
+def _proven(token: str) -> tuple[str, uuid.UUID | None] | None:
+    """The address and the invitation that a mailed link stands for; None for one that is too old or not ours."""
+    facts = read_token(parts().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
+    if facts is None or len(facts) != 2:
+        return None
+    return facts[0], uuid.UUID(facts[1]) if facts[1] else None
+
+
+def password_page(token: str, wanted: Credentials, status: int) -> ResponseReturnValue:
+    """The form in which somebody whose address is proven chooses a password."""
+    action = url_for("accounts.create_proven_account", token=token)
+    return render_template("accounts/choose_password.html", wanted=wanted, action=action, about="register"), status
+
+
+def registration_page(
+    wanted: Credentials, status: int, *, token: str | None = None, over: bool = False
+) -> ResponseReturnValue:
+    """The form, or why there is none; `over`: the invitation is. `token` None: the one that the form brought."""
+    given = request.form.get("invitation", "") if token is None else token
+    found = entrance(given)
+    settings = parts().settings
+    page = render_template(
+        "accounts/register.html",
+        wanted=wanted,
+        entrance=found,
+        over=messages.INVITATION_OVER if over or (given and not found.is_open) else None,
+        registration=settings.registration,
+        by_mail=settings.can_mail,
+        service=settings.sign_in_service,
+        next=safe_next(asked_next()),
+    )
+    return page, status

@@ -1,0 +1,176 @@
+"""Signing in with a service that the operator has set.
+
+Which account an identity opens is stored under the service's own name for the person. An address alone opens an account
+only where both sides have seen it proven: the service says that it verified it, and somebody has shown here that it is
+theirs. Else whoever registered with a stranger's address would share an account with them. An address alone never opens
+an operator's account.
+"""
+
+from __future__ import annotations
+
+import structlog
+from flask import abort, flash, redirect, render_template, request, session, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import current_user, login_required
+from sqlalchemy import func
+from sqlalchemy.exc import IntegrityError
+
+from webapp.accounts import messages
+from webapp.accounts.blueprint import accounts, form_on
+from webapp.accounts.forms import Credentials
+from webapp.accounts.registration import entrance
+from webapp.accounts.sign_in import (
+    account_page,
+    is_locked_out,
+    is_theirs,
+    own_password_limit,
+    sign_in_page,
+)
+from webapp.auth import email_addresses, identities, invitations
+from webapp.auth.accounts import account_with, prove_address
+from webapp.auth.oidc import NotSignedIn, Person, SignInService
+from webapp.auth.sessions import asked_next, begin_session, viewer
+from webapp.database import transaction
+from webapp.extensions import limiter
+from webapp.http.security import safe_next
+from webapp.models import NO_PASSWORD, Account
+from webapp.services import parts, site_origin
+
+log = structlog.get_logger()
+
+WISH = "sign-in service"
+"""What this browser wanted when it set out: where to go on, by which invitation, and which account to link."""
+
+
+@accounts.get("/login/service")
+@limiter.limit("60 per 10 minutes")
+def sign_in_with_service() -> ResponseReturnValue:
+    """Set out. A link and no form, since a form's answer may not lead to another site here."""
+    service = _service()
+    linking = (session.get(WISH) or {}).get("link") if "link" in request.args else None
+    session[WISH] = {
+        "next": safe_next(asked_next()),
+        "invitation": request.args.get("invitation", "")[:100],
+        "link": linking,
+    }
+    try:
+        return service.begin(site_origin() + url_for("accounts.back_from_service"), again="again" in request.args)
+    except NotSignedIn as refused:
+        return _refused(refused.code)
+
+
+@accounts.get("/login/service/done")
+@limiter.limit("60 per 10 minutes")
+def back_from_service() -> ResponseReturnValue:
+    """Come back: signed in, linked, or refused in words."""
+    service = _service()
+    wish = session.pop(WISH, None) or {}
+    try:
+        person = service.finish()
+        if wish.get("link"):
+            return _link(person, wish["link"])
+        account = _account_for(person, wish.get("invitation", ""))
+        if is_locked_out(account):
+            raise NotSignedIn("disabled")
+    except NotSignedIn as refused:
+        return _refused(refused.code)
+    log.info("account.signed_in_by_service", account=account.id.hex)
+    begin_session(account)
+    return redirect(safe_next(wish.get("next")) or url_for("jobs.home"), 303)
+
+
+def _account_for(person: Person, invitation: str) -> Account:
+    """The account that this person opens, found or made. Raises NotSignedIn."""
+    address = None if person.verified_email is None else email_addresses.normal_email(person.verified_email)
+    with transaction() as database:
+        linked = identities.account_of(database, person.issuer, person.subject)
+        known = None if linked or address is None else account_with(database, address)
+    if linked is not None:
+        return linked
+    if address is None:
+        raise NotSignedIn("unverified")
+    if known is None:
+        return _new_account(person, address, invitation)
+    if known.email_proven_at is None or known.is_operator:
+        raise NotSignedIn("link_first")
+    with transaction() as database:
+        if not identities.link(database, person.issuer, person.subject, known.id):
+            raise NotSignedIn("refused")  # at this very moment somebody linked it elsewhere
+    log.info("account.linked", account=known.id.hex, by="address")
+    return known
+
+
+def _new_account(person: Person, address: str, token: str) -> Account:
+    found = entrance(token)
+    if not found.is_open or (found.invitation and found.invitation.email not in (None, address)):
+        raise NotSignedIn("closed")
+    account = Account(email=address, password_hash=NO_PASSWORD, email_proven_at=func.now())
+    try:
+        with transaction() as database:
+            database.add(account)
+            database.flush()
+            if found.invitation is not None:
+                invitations.use(database, found.invitation.id)
+            if not identities.link(database, person.issuer, person.subject, account.id):
+                raise NotSignedIn("refused")
+    except (IntegrityError, invitations.InvitationOver):
+        raise NotSignedIn("refused") from None
+    log.info("account.registered", account=account.id.hex, by="service", invited=found.invitation is not None)
+    return account
+
+
+@accounts.post("/account/service")
+@login_required  # type: ignore[untyped-decorator]
+@own_password_limit
+@form_on("accounts.show")
+def link_service() -> ResponseReturnValue:
+    """Show that the account is theirs, then go to the service to show who they are there."""
+    _service()
+    if not is_theirs(viewer(), request.form.get("password", "")):
+        return account_page(errors={"service-password": messages.NOT_YOUR_PASSWORD}), 403
+    session[WISH] = {"link": viewer().id.hex}
+    return render_template("accounts/link_sign_in_service.html", service=parts().settings.sign_in_service), 200
+
+
+def _link(person: Person, wanted_by: str) -> ResponseReturnValue:
+    if not current_user.is_authenticated or viewer().id.hex != wanted_by:
+        raise NotSignedIn("refused")
+    account = viewer()
+    label = parts().settings.oidc_label
+    with transaction() as database:
+        linked = identities.link(database, person.issuer, person.subject, account.id)
+        if linked and person.verified_email and email_addresses.normal_email(person.verified_email) == account.email:
+            prove_address(database, account.id)
+    if not linked:
+        return account_page(errors={"service": messages.refused_by_service("others", label)}), 409
+    log.info("account.linked", account=account.id.hex, by="its owner")
+    flash(messages.service_linked(label))
+    return redirect(url_for("accounts.show"), 303)
+
+
+@accounts.post("/account/service/remove")
+@login_required  # type: ignore[untyped-decorator]
+def unlink_service() -> ResponseReturnValue:
+    """Sign in without the service from now on."""
+    _service()
+    if not viewer().has_password:
+        return account_page(errors={"service": messages.KEEP_A_WAY_IN}), 422
+    settings = parts().settings
+    with transaction() as database:
+        identities.unlink(database, viewer().id, settings.oidc_issuer or "")
+    flash(messages.service_removed(settings.oidc_label))
+    return redirect(url_for("accounts.show"), 303)
+
+
+def _service() -> SignInService:
+    service = parts().sign_in_service
+    if service is None:
+        abort(404)
+    return service
+
+
+def _refused(code: str) -> ResponseReturnValue:
+    said = messages.refused_by_service(code, parts().settings.oidc_label)
+    if current_user.is_authenticated:
+        return account_page(errors={"service": said}), 403
+    return sign_in_page(Credentials("", "", {"form": said}), 403)

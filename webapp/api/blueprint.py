@@ -1,0 +1,80 @@
+"""The blueprint of the API: who may ask, how often, and how errors are answered."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from flask import Blueprint, Response, g, request
+from flask.typing import ResponseReturnValue
+
+from tasks.ledger.accounts.limits import Limit
+from webapp.api import rate_limits
+from webapp.api.requests import Problem
+from webapp.auth import api_tokens
+from webapp.database import transaction
+from webapp.extensions import limiter
+from webapp.http.errors import PAGES, problem, token_needed
+from webapp.http.rejection import NotAccepted
+from webapp.limits import OverLimit, standing_of
+
+api = Blueprint("api", __name__, url_prefix="/api/v1")
+# Only refused tokens are counted: guessing is slowed down, work is not.
+limiter.limit("60 per minute", deduct_when=lambda response: response.status_code == 401)(api)
+OVER_LIMIT = "A limit of this account is reached"
+
+
+def with_views(*modules: ModuleType) -> Blueprint:
+    """Return the blueprint. Its routes are those of the modules that are named here."""
+    assert modules
+    return api
+
+
+@api.errorhandler(Problem)
+def say_problem(error: Problem) -> ResponseReturnValue:
+    return error.response
+
+
+@api.errorhandler(NotAccepted)
+def say_not_accepted(refused: NotAccepted) -> ResponseReturnValue:
+    return problem(
+        refused.status, "The document was not accepted", refused.sentence, code=refused.code, field=refused.field
+    )
+
+
+@api.errorhandler(OverLimit)
+def say_over_limit(refused: OverLimit) -> ResponseReturnValue:
+    g.of_day = standing_of(g.account_id)[Limit.JOBS_PER_DAY]
+    said = problem(429, OVER_LIMIT, refused.sentence, code=refused.code, until=refused.facts["until"])
+    said.headers.update(refused.headers)
+    return said
+
+
+@api.before_request
+def authenticate() -> ResponseReturnValue | None:
+    """Find the account of the token. Cookies do not count here, so no page of another site can use them."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        try:
+            with transaction() as session:
+                g.account_id = api_tokens.owner_of(session, token.strip())
+        except api_tokens.AccountDisabled:
+            return problem(403, "The account is disabled", "Ask whoever runs this site.", code="account_disabled")
+        if g.account_id is not None:
+            return _within_limits()
+    return token_needed()
+
+
+def _within_limits() -> ResponseReturnValue | None:
+    g.allowance = rate_limits.count(g.account_id)
+    if g.allowance is None or g.allowance.allowed:
+        return None
+    return problem(429, PAGES[429][0], "Retry-After says in how many seconds.")
+
+
+@api.after_request
+def tell_limits(response: Response) -> Response:
+    """What is left of the account's requests, on every answer to a program that is known."""
+    allowance = g.get("allowance")
+    if allowance is not None:
+        rate_limits.add_headers(response, allowance, g.get("of_day"))
+    return response

@@ -1,0 +1,283 @@
+"""The API, version 1: JSON in, JSON out, bearer tokens, and every error a problem document.
+
+A result that is not there yet is a 409 with the job's state, so that a client can tell it from a job that is not there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from flask import Response, g, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy import Select
+from sqlalchemy.orm import Session
+
+from tasks.ledger.accounts.limits import Limit
+from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs.accept import IdempotencyKeyReused
+from tasks.ledger.keys import reference_of
+from tasks.ledger.reports import job_views
+from tasks.ledger.reports.job_views import JobView, LaneWait
+from tasks.ledger.reports.poll import pulse_of
+from tasks.ledger.states import State
+from tasks.pricing import Usage
+from webapp.api.blueprint import api
+from webapp.api.requests import Problem, answer, body_fields, instant, number_in_query, options_in, text_of
+from webapp.database import transaction
+from webapp.http import pagination
+from webapp.http.errors import PAGES, problem
+from webapp.http.long_polling import LONGEST_WAIT_SECONDS, Ended
+from webapp.http.rejection import NotAccepted
+from webapp.jobs import deadlines, messages
+from webapp.jobs.document_input import HandedIn, take_file, take_text
+from webapp.jobs.downloads import forget_document_of
+from webapp.jobs.submission import options_of, submit, usable_key, workflow_of
+from webapp.jobs.usage import told_usage, usage_json
+from webapp.limits import standing_of
+from webapp.services import parts
+
+PAGE, LARGEST_PAGE = 20, 100
+NO_SUCH_JOB = PAGES[404][0]
+"""The same words as for an address that is none."""
+JOB_FIELDS = ("text", "file", "title", "workflow", "options")
+LARGEST_REVISION = 2**31 - 1
+
+
+@api.post("/jobs")
+def create() -> ResponseReturnValue:
+    """Accept a document: 202 for a new job, 200 for the one that the same wish led to before."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and usable_key(key) is None:
+        raise Problem(problem(400, "Idempotency-Key is not usable", "Use 1 to 200 printable ASCII characters."))
+    fields = body_fields(JOB_FIELDS, forms=True)
+    workflow = workflow_of(text_of(fields, "workflow", "summary"))
+    options = options_of(workflow, options_in(fields, workflow))
+    handed_in = _handed_in(fields)
+    try:
+        recorded = submit(g.account_id, handed_in, workflow, options, idempotency_key=usable_key(key))
+    except IdempotencyKeyReused:
+        raise Problem(
+            problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
+        ) from None
+    g.of_day = standing_of(g.account_id)[Limit.JOBS_PER_DAY]
+    response = answer(_job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
+    response.headers["Location"] = url_for("api.show", job_id=recorded.job_id)
+    return response
+
+
+def _handed_in(fields: dict[str, Any]) -> HandedIn:
+    settings = parts().settings
+    title = "" if fields.get("title") is None else text_of(fields, "title", "")
+    files = request.files.getlist("file")
+    if len(files) > 1:
+        raise NotAccepted("several", messages.SEVERAL_HANDED_IN, field="file")
+    if files and "text" in fields:
+        raise NotAccepted("both", "Send a file or text, not both.", field="file")
+    if files:
+        return take_file(files[0].filename or "", files[0].stream, title, settings)
+    if "file" in fields:
+        raise NotAccepted("file_wrong", "To send a file, use multipart/form-data.", field="file")
+    if "text" not in fields:
+        raise NotAccepted("empty", "text is missing. To send a file, use multipart/form-data.", field="text")
+    return take_text(text_of(fields, "text", ""), title, settings)
+
+
+@api.get("/jobs")
+def index() -> ResponseReturnValue:
+    """The account's jobs, newest first; `next` leads to the older ones."""
+    return job_list("api.index")
+
+
+def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any) -> ResponseReturnValue:
+    """A page of the account's jobs; `among` are the ids of those that are meant, None for all."""
+    limit, before = page_asked_for()
+    state = state_asked_for()
+
+    def read() -> list[JobView]:
+        states = None if state is None else {state}
+        with transaction() as session:
+            return job_views.jobs_of(session, g.account_id, limit=limit + 1, before=before, states=states, among=among)
+
+    found = read()
+    if deadlines.settle(found):
+        found = read()
+    with transaction() as session:
+        waits = job_views.lane_waits_of(session, [job.id for job in found])
+        used = _usage(session, found[:limit])
+    listed = [job_json(job, waits.get(job.id), used.get(job.id)) for job in found[:limit]]
+    older = None
+    if len(found) > limit:
+        before_this = pagination.after(found[limit - 1].place)
+        older = url_for(endpoint, **place, before=before_this, limit=limit, state=state and str(state))
+    return page_answer("jobs", listed, older)
+
+
+def page_asked_for() -> tuple[int, pagination.Cursor | None]:
+    """How many entries of a list are wanted, and after which one. Raises Problem."""
+    limit = number_in_query("limit", 1, LARGEST_PAGE) or PAGE
+    if "before" not in request.args:
+        return limit, None
+    before = pagination.read(request.args["before"])
+    if before is None:
+        raise Problem(problem(422, "before is not one of ours", "Use the address in `next`.", field="before"))
+    return limit, before
+
+
+def state_asked_for() -> State | None:
+    """The one state that is wanted; None for all. Raises Problem."""
+    wanted = request.args.get("state")
+    if wanted is None:
+        return None
+    if wanted not in set(State):
+        raise Problem(problem(422, "state is not known", f"Known states: {', '.join(State)}.", field="state"))
+    return State(wanted)
+
+
+def page_answer(name: str, listed: list[dict[str, Any]], older: str | None) -> Response:
+    """A page of a list, with the way to the next one in the body and in the header Link."""
+    response = answer({name: listed, "next": older})
+    if older is not None:
+        response.headers["Link"] = f'<{older}>; rel="next"'
+    return response
+
+
+@api.get("/jobs/<uuid:job_id>")
+def show(job_id: uuid.UUID) -> ResponseReturnValue:
+    """How the job stands; with `wait`, as soon as that has changed.
+
+    `wait` is how many seconds the answer may take. It comes at once when the job's `revision` differs from the one in
+    the query, or when the job has ended. Without `revision`, a change from now on is waited for. The header
+    `Waybill-Wait` says why the answer came; after `full`, where too many requests wait already, ask in some seconds.
+    """
+    seconds = number_in_query("wait", 0, LONGEST_WAIT_SECONDS)
+    known = number_in_query("revision", 0, LARGEST_REVISION)
+    job = _job(job_id)
+    if not seconds:
+        return answer(_job_json(job))
+    ended = _wait_for_change(job, job.revision if known is None else known, seconds)
+    response = answer(_job_json(_job(job_id)))
+    response.headers["Waybill-Wait"] = ended
+    return response
+
+
+def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
+    if job.revision != known:
+        return Ended.CHANGED
+    if job.finished:
+        return Ended.FINISHED
+    account_id = g.account_id
+
+    def changed() -> bool:
+        with transaction() as session:
+            pulse = pulse_of(session, job.id, account_id)
+        return pulse is None or pulse.revision != known
+
+    return parts().waits.wait(changed, seconds)
+
+
+@api.delete("/jobs/<uuid:job_id>")
+def delete(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Delete the job's document, with every job about it, their results and their history."""
+    if not forget_document_of(job_id, g.account_id):
+        raise Problem(problem(404, NO_SUCH_JOB))
+    return Response(status=204)
+
+
+@api.get("/jobs/<uuid:job_id>/result")
+def result(job_id: uuid.UUID) -> ResponseReturnValue:
+    """What was made of the document. 409 while there is none, with the job's state; 410 once it has been deleted."""
+    job = _job(job_id)
+    with transaction() as session:
+        saved = job_views.result_of(session, job_id, g.account_id)
+    if saved is None and job.content_deleted_at is not None and job.state is State.SUCCEEDED:
+        raise Problem(problem(410, *PAGES[410], state=job.state, deleted_at=instant(job.content_deleted_at)))
+    if saved is None:
+        detail = "There will be none." if job.finished else "It is not ready yet."
+        raise Problem(problem(409, "There is no result", detail, state=job.state))
+    return answer(
+        {
+            "id": str(job_id),
+            "text": saved.text,
+            "format": "markdown",
+            "model": saved.facts.get("model"),
+            "label": saved.facts.get("label"),
+            "complete": not saved.facts.get("cut_off", False),
+            "created_at": instant(saved.created_at),
+        }
+    )
+
+
+@api.post("/jobs/<uuid:job_id>/cancel")
+def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Ask for no result. Asking again changes nothing; 409 when the job has already ended otherwise."""
+    with transaction() as session:
+        cancelled = transitions.cancel(session, job_id, g.account_id)
+    job = _job(job_id)
+    if cancelled is None and job.state not in (State.CANCELLED, State.CANCEL_REQUESTED):
+        raise Problem(problem(409, "The job has already ended", state=job.state))
+    return answer(_job_json(job), 202 if job.state is State.CANCEL_REQUESTED else 200)
+
+
+def _job(job_id: uuid.UUID) -> JobView:
+    job = _read(job_id)
+    if job is not None and deadlines.settle([job]):
+        job = _read(job_id)
+    if job is None:
+        raise Problem(problem(404, NO_SUCH_JOB))
+    return job
+
+
+def _read(job_id: uuid.UUID) -> JobView | None:
+    with transaction() as session:
+        return job_views.job_of(session, job_id, g.account_id)
+
+
+def _job_json(job: JobView) -> dict[str, Any]:
+    with transaction() as session:
+        return job_json(job, job_views.lane_wait_of(session, job.id), _usage(session, [job]).get(job.id))
+
+
+def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]:
+    """What these jobs used, by their ids; empty where owners are not told, without those that asked no AI service."""
+    settings = parts().settings
+    if not settings.show_cost_to_owner:
+        return {}
+    spending = job_views.spending_of(session, [job.id for job in found], g.account_id)
+    used = {job_id: told_usage(calls, settings) for job_id, calls in spending.items()}
+    return {job_id: usage for job_id, usage in used.items() if usage is not None}
+
+
+def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) -> dict[str, Any]:
+    """A job as programs see it. `wait` is the closed door it waits behind, until the named moment at the latest."""
+    failing = job.error_category if job.state in (State.FAILED, State.RETRY_WAIT) else None
+    failure = messages.failure_of(failing, job.error_code)
+    if job.state is State.FAILED:
+        failure = messages.ending_of(failing, job.error_code, job.filename)
+    so = failure.so if job.content_deleted_at is None else messages.HAND_IN_AGAIN
+    error = {"category": failing, "code": job.error_code, "message": f"{failure.what} {so}".strip()}
+    has_result = job.state is State.SUCCEEDED and job.content_deleted_at is None
+    return {
+        "id": str(job.id),
+        "reference": reference_of(job.id),
+        "title": job.title,
+        "workflow": job.workflow,
+        "options": dict(job.options),
+        "state": str(job.state),
+        "revision": job.revision,
+        "attempt": job.attempt,
+        "max_attempts": job.max_attempts,
+        "progress": {"done": job.progress_done, "total": job.progress_total} if job.progress_total else None,
+        "waiting_for": None if wait is None else {"category": wait.category, "until": instant(wait.until)},
+        "next_attempt_at": instant(job.next_attempt_at),
+        "deadline_at": instant(job.deadline_at),
+        "error": error if failing else None,
+        "unanswered_calls": job.unknown_calls,
+        "usage": None if usage is None else usage_json(usage),
+        "created_at": instant(job.created_at),
+        "finished_at": instant(job.finished_at),
+        "content_deleted_at": instant(job.content_deleted_at),
+        "url": url_for("api.show", job_id=job.id),
+        "result_url": url_for("api.result", job_id=job.id) if has_result else None,
+    }

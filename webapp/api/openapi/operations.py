@@ -1,0 +1,150 @@
+"""What each route takes and answers. A route that is not here makes the document fail, and the tests with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.settings import Settings
+from webapp.api.jobs import LARGEST_PAGE, LARGEST_REVISION, PAGE
+from webapp.api.openapi import schemas
+from webapp.api.openapi.responses import EVERYWHERE, given, refused
+from webapp.http import pagination
+from webapp.http.long_polling import LONGEST_WAIT_SECONDS
+from webapp.jobs.submission import LONGEST_KEY
+
+Json = Mapping[str, Any]
+TAGS = {
+    "Jobs": "A job is a document and what is wanted of it.",
+    "Upload links": "By a link, people without an account hand in documents for yours, on your own page or on ours.",
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`good` are the answers that give what was asked for, `bad` the statuses of those that do not."""
+
+    tag: str
+    good: Mapping[int, Json]
+    bad: Sequence[int] = ()
+    parameters: Sequence[Json] = ()
+    bodies: Mapping[str, str] = field(default_factory=dict)
+
+    def in_openapi(self, settings: Settings) -> Json:
+        """The operation as the document has it."""
+        found: dict[str, Any] = {}
+        if self.parameters:
+            found["parameters"] = list(self.parameters)
+        if self.bodies:
+            content = {media: {"schema": schemas.ref(name)} for media, name in self.bodies.items()}
+            found["requestBody"] = {"required": True, "content": content}
+        bad = {str(status): refused(status) for status in sorted({*self.bad, *EVERYWHERE})}
+        found["responses"] = {**{str(status): answer for status, answer in self.good.items()}, **bad}
+        return found
+
+
+PATH_PARAMETERS: Json = {
+    "job_id": {"name": "job_id", "in": "path", "required": True, "schema": schemas.ID, "description": "Of the job."},
+    "link_id": {
+        "name": "link_id",
+        "in": "path",
+        "required": True,
+        "schema": schemas.ID,
+        "description": "Of the upload link.",
+    },
+}
+
+
+def path_parameter(name: str) -> Json:
+    return {"$ref": f"#/components/parameters/{name}"}
+
+
+def in_query(name: str, schema: Json, about: str) -> Json:
+    return {"name": name, "in": "query", "schema": schema, "description": about}
+
+
+JOB_ID, LINK_ID = path_parameter("job_id"), path_parameter("link_id")
+IDEMPOTENCY_KEY: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "pattern": r"^[!-~]([ -~]*[!-~])?$", "minLength": 1, "maxLength": LONGEST_KEY},
+    "description": "A key of your own for this one wish, such as a random UUID. Sent again with the same content, it "
+    "leads to the same job; with other content it is refused.",
+}
+LIST = (
+    in_query(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
+        "How many entries a page has at most.",
+    ),
+    in_query(
+        "before",
+        {"type": "string", "pattern": pagination.PATTERN},
+        "Where the page begins: take it out of `next`.",
+    ),
+)
+STATE = in_query("state", schemas.STATE, "Only jobs in this state.")
+WAIT = (
+    in_query(
+        "wait",
+        {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_SECONDS},
+        "How many seconds the answer may take while nothing changes.",
+    ),
+    in_query(
+        "revision",
+        {"type": "integer", "minimum": 0, "maximum": LARGEST_REVISION},
+        "The `revision` you know. With `wait`, the answer comes when the job has another one.",
+    ),
+)
+
+ALL: Mapping[str, Operation] = {
+    "api.create": Operation(
+        "Jobs",
+        {
+            202: given("A new job.", "Job", "Location"),
+            200: given("The job that the same wish led to before.", "Job", "Location"),
+        },
+        bad=(400, 409, 413, 415, 422),
+        parameters=(IDEMPOTENCY_KEY,),
+        bodies={"application/json": "JobRequest", "multipart/form-data": "JobForm"},
+    ),
+    "api.index": Operation(
+        "Jobs", {200: given("A page of the list.", "JobList", "Link")}, bad=(422,), parameters=(*LIST, STATE)
+    ),
+    "api.show": Operation(
+        "Jobs", {200: given("The job.", "Job", "Waybill-Wait")}, bad=(404, 422), parameters=(JOB_ID, *WAIT)
+    ),
+    "api.delete": Operation("Jobs", {204: given("It is gone.", None)}, bad=(404,), parameters=(JOB_ID,)),
+    "api.result": Operation("Jobs", {200: given("The result.", "Result")}, bad=(404, 409, 410), parameters=(JOB_ID,)),
+    "api.cancel": Operation(
+        "Jobs",
+        {
+            200: given("The job is cancelled.", "Job"),
+            202: given("The worker was told to stop.", "Job"),
+        },
+        bad=(404, 409),
+        parameters=(JOB_ID,),
+    ),
+    "api.create_upload_link": Operation(
+        "Upload links",
+        {201: given("The link.", "UploadLink", "Location")},
+        bad=(400, 409, 413, 415, 422),
+        bodies={"application/json": "UploadLinkRequest"},
+    ),
+    "api.list_upload_links": Operation(
+        "Upload links", {200: given("A page of the list.", "UploadLinkList", "Link")}, bad=(422,), parameters=LIST
+    ),
+    "api.show_upload_link": Operation(
+        "Upload links", {200: given("The link.", "UploadLink")}, bad=(404,), parameters=(LINK_ID,)
+    ),
+    "api.list_jobs_of_upload_link": Operation(
+        "Upload links",
+        {200: given("A page of the list.", "JobList", "Link")},
+        bad=(404, 422),
+        parameters=(LINK_ID, *LIST, STATE),
+    ),
+    "api.revoke_upload_link": Operation(
+        "Upload links", {200: given("The link.", "UploadLink")}, bad=(404,), parameters=(LINK_ID,)
+    ),
+}

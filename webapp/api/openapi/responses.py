@@ -1,0 +1,74 @@
+"""What the API answers besides what was asked for: errors, and the headers of every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webapp.http.errors import PAGES
+from webapp.http.long_polling import Ended
+
+Json = Mapping[str, Any]
+
+
+def _text(about: str) -> Json:
+    return {"description": about, "schema": {"type": "string"}}
+
+
+HEADERS: Json = {
+    "RateLimit-Policy": _text(
+        'How much may be asked: `"requests";q=600;w=60` is 600 requests in 60 seconds. Where documents are handed in, '
+        '`"jobs";q=100;w=86400` is 100 of them in 24 hours.'
+    ),
+    "RateLimit": _text('What is left: `"requests";r=598;t=41` is 598 requests in the next 41 seconds.'),
+    "Retry-After": {"description": "In how many seconds to try again.", "schema": {"type": "integer", "minimum": 1}},
+    "Location": _text("Where the new thing is."),
+    "Link": _text('The next page of the list: `</api/v1/jobs?before=…>; rel="next"`. Missing on the last page.'),
+    "Waybill-Wait": {
+        "description": "Why the answer came when it did. Only with `wait`.",
+        "schema": {"type": "string", "enum": [str(ended) for ended in Ended]},
+    },
+    "WWW-Authenticate": _text("How to show who you are."),
+    "Allow": _text("What can be done at this address."),
+}
+LIMITS = ("RateLimit-Policy", "RateLimit")
+_MORE = {401: ("WWW-Authenticate",), 405: ("Allow",), 429: (*LIMITS, "Retry-After"), 503: ("Retry-After",)}
+_SAID = {
+    400: "The request cannot be read, for example because its body is no JSON.",
+    401: "There is no token, or it is not valid.",
+    403: "The token is right, and its account was disabled by whoever runs the site; `code` is `account_disabled`.",
+    404: "There is no such thing, or it belongs to another account.",
+    409: "It does not go with the state of things; see `title` and `state`.",
+    410: "It was there, and was deleted when its time was over; see `deleted_at`.",
+    413: "More was sent than is taken.",
+    415: "The body is of a kind that is not read.",
+    422: "A value is missing or wrong; `field` names it, `code` says how.",
+    429: "Too many requests; or a limit of the account is reached, which `code` names, until `until`.",
+    503: PAGES[503][0] + ".",
+}
+EVERYWHERE = (401, 403, 429, 503)
+"""What any request may be answered with."""
+
+
+def refused(status: int) -> Json:
+    return {"$ref": f"#/components/responses/{status}"}
+
+
+def given(about: str, schema: str | None, *headers: str, media: str = "application/json") -> Json:
+    """A good answer: what it is, the name of its schema (None: no body), and its own headers."""
+    names = (*LIMITS, *headers)
+    return {
+        "description": about,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
+        **({"content": {media: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}} if schema else {}),
+    }
+
+
+SHARED: Json = {
+    str(status): {
+        "description": said,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in _MORE.get(status, ())},
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status, said in _SAID.items()
+}

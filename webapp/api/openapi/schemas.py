@@ -1,0 +1,279 @@
+"""The shapes of what goes in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tasks.ledger.errors import Category
+from tasks.ledger.states import State
+from tasks.settings import Settings
+from tasks.workflows import Choice, Option, Workflow
+from webapp.jobs.submission import offered
+from webapp.jobs.titles import LONGEST
+from webapp.upload_links import links
+from webapp.upload_links.links import LinkState
+
+Json = dict[str, Any]
+INSTANT: Json = {"type": "string", "format": "date-time"}
+ID: Json = {"type": "string", "format": "uuid"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+ADDRESS: Json = {"type": "string", "format": "uri-reference"}
+VISIBLE = r"\S"
+
+
+def all_of_them(settings: Settings) -> Json:
+    """Every named schema."""
+    return {
+        **{f"Options_{one.name}": options_schema(one) for one in offered()},
+        "JobRequest": job_request(settings),
+        "JobForm": job_form(settings),
+        "Job": JOB,
+        "JobList": listing("jobs", "Job"),
+        "Result": RESULT,
+        "UploadLinkRequest": upload_link_request(),
+        "UploadLink": UPLOAD_LINK,
+        "UploadLinkList": listing("upload_links", "UploadLink"),
+        "Usage": USAGE,
+        "Problem": PROBLEM,
+    }
+
+
+def said(schema: Mapping[str, Any], about: str) -> Json:
+    return {**schema, "description": about}
+
+
+def or_null(schema: Mapping[str, Any], about: str = "") -> Json:
+    """The schema, or null."""
+    if "$ref" in schema or "enum" in schema:
+        either: Json = {"oneOf": [dict(schema), {"type": "null"}]}
+    else:
+        either = {**schema, "type": [schema["type"], "null"]}
+    return {**either, "description": about} if about else either
+
+
+def thing(properties: Mapping[str, Any], *, optional: Iterable[str] = ()) -> Json:
+    """An object with these properties and no others."""
+    required = [name for name in properties if name not in set(optional)]
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def listing(name: str, of: str) -> Json:
+    """A page of a list."""
+    return thing(
+        {
+            name: {"type": "array", "items": ref(of)},
+            "next": or_null(ADDRESS, "Where the older ones are; null on the last page."),
+        }
+    )
+
+
+def option_schema(option: Option) -> Json:
+    """What an option takes."""
+    if isinstance(option, Choice):
+        labels = ", ".join(f"`{word}` ({label})" for word, label in option.words.items())
+        about = f"{option.label}: {labels}."
+        return {"type": "string", "enum": list(option.words), "default": option.default, "description": about}
+    line = {"type": "string", "minLength": 1, "maxLength": option.longest, "pattern": VISIBLE}
+    lines = {"type": "array", "items": line, "minItems": 1, "maxItems": option.most}
+    text = {"type": "string", "minLength": 1, "pattern": VISIBLE}
+    return {"oneOf": [lines, text], "description": f"{option.label}: {option.hint} As a list, or as text."}
+
+
+def options_schema(workflow: Workflow) -> Json:
+    """The options of a workflow."""
+    choices: Sequence[Option] = workflow.choices
+    with_default = [option.name for option in choices if isinstance(option, Choice)]
+    schema = thing({option.name: option_schema(option) for option in choices}, optional=with_default)
+    return {**schema, "description": str(workflow.hint)}
+
+
+def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
+    """`workflow` and `options` of a request for this one, and which of the two must be there."""
+    name = said({"const": workflow.name}, f"{workflow.title}. {workflow.hint}")
+    needed = [] if workflow.name == "summary" else ["workflow"]
+    if any(not isinstance(option, Choice) for option in workflow.choices):
+        needed.append("options")
+    return {"workflow": name, "options": ref(f"Options_{workflow.name}")}, needed
+
+
+def one_a_workflow(*wanted: tuple[str, Mapping[str, Any], Sequence[str]]) -> Json:
+    """An object with properties and required ones as given, and `workflow` and `options` that go together.
+
+    The first of each three is what is added to the workflow's name, where there are several kinds.
+    """
+    kinds = [kind for one in wanted for kind in _kinds(*one)]
+    return kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
+
+
+def _kinds(about: str, properties: Mapping[str, Any], required: Sequence[str]) -> Iterator[Json]:
+    for workflow in offered():
+        fields, needed = workflow_fields(workflow)
+        schema = thing({**properties, **fields}, optional={*properties, *fields} - {*required, *needed})
+        yield {"title": f"{workflow.title}{about}", **schema}
+
+
+TITLE = f"What to call it, at most {LONGEST} characters; else the file's name or the first words."
+
+
+def text_of_document(settings: Settings) -> Json:
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": settings.max_document_chars,
+        "pattern": VISIBLE,
+        "description": "The text of the document. Control characters are taken out of it.",
+    }
+
+
+def job_request(settings: Settings) -> Json:
+    """A text that is handed in."""
+    title = or_null({"type": "string"}, TITLE)
+    return one_a_workflow(("", {"text": text_of_document(settings), "title": title}, ["text"]))
+
+
+def job_form(settings: Settings) -> Json:
+    """A file that is handed in, as a form; or a text."""
+    file = {
+        "type": "string",
+        "contentMediaType": "application/octet-stream",
+        "minLength": 1,
+        "description": "PDF, Word (.docx), OpenDocument, RTF, HTML, Markdown, CSV or plain text, "
+        f"at most {settings.max_upload_bytes:,} bytes.",
+    }
+    title = said({"type": "string"}, TITLE)
+    text = text_of_document(settings)
+    return one_a_workflow(
+        (", of a file", {"file": file, "title": title}, ["file"]),
+        (", of a text", {"text": text, "title": title}, ["text"]),
+    )
+
+
+FRAME_ORIGINS: Json = {
+    "type": "array",
+    "items": {"type": "string", "pattern": links.ORIGIN},
+    "maxItems": links.MOST_ORIGINS,
+}
+RETURN_URL: Json = {"type": "string", "pattern": links.ADDRESS, "maxLength": links.LONGEST_ADDRESS}
+LINK_NAME = "What you call the link; only you are shown it."
+SHOW_RESULT = "Whether whoever handed a document in may read what was made of it."
+WAY_BACK = "Where the pages lead back to."
+
+
+def whole(low: int, high: int, default: int) -> Json:
+    return {"type": "integer", "minimum": low, "maximum": high, "default": default}
+
+
+def upload_link_request() -> Json:
+    """What a link shall allow."""
+    fields = {
+        "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {links.LONGEST_NAME} characters."),
+        "expires_in": said(
+            whole(links.SHORTEST, links.LONGEST, links.EXPIRES_IN),
+            "Seconds until it takes nothing more.",
+        ),
+        "max_uses": said(whole(1, links.MOST_USES, 1), "How many documents may be handed in by it."),
+        "frame_origins": said(FRAME_ORIGINS, "The sites whose pages may show the form, like https://www.example.org."),
+        "return_url": or_null(RETURN_URL, WAY_BACK),
+        "show_result": said({"type": "boolean", "default": False}, SHOW_RESULT),
+    }
+    return one_a_workflow(("", fields, []))
+
+
+UPLOAD_LINK = thing(
+    {
+        "id": ID,
+        "name": or_null({"type": "string"}, LINK_NAME),
+        "state": {"type": "string", "enum": [str(state) for state in LinkState]},
+        "workflow": {"type": "string"},
+        "options": {"type": "object"},
+        "uses": said(COUNT, "How many documents were handed in by it."),
+        "max_uses": COUNT,
+        "frame_origins": FRAME_ORIGINS,
+        "return_url": or_null(RETURN_URL, WAY_BACK),
+        "show_result": said({"type": "boolean"}, SHOW_RESULT),
+        "created_at": INSTANT,
+        "expires_at": INSTANT,
+        "upload_url": said({"type": "string", "format": "uri"}, "The form. Whoever has this address may use it."),
+        "html": said({"type": "string"}, "The form for a page of your own: copy it there as it is."),
+        "url": ADDRESS,
+        "jobs_url": said(ADDRESS, "The jobs that came by it."),
+    }
+)
+STATE: Json = {"type": "string", "enum": [str(state) for state in State]}
+CATEGORY: Json = {"type": "string", "enum": [str(category) for category in Category]}
+SPENT: Json = {
+    "calls": said(COUNT, "Requests to the AI service."),
+    "calls_not_reported": said(COUNT, "Those of which no usage is known."),
+    "input_tokens": or_null(COUNT),
+    "output_tokens": or_null(COUNT),
+    "cost": or_null({"type": "string"}, "An amount without a currency; null where no prices are set."),
+}
+USAGE = thing({**SPENT, "wasted": said(thing(SPENT), "The part of it that led to no result.")})
+JOB = thing(
+    {
+        "id": ID,
+        "reference": said({"type": "string"}, "What a person quotes to the operator, like WB-7K3F-92QD."),
+        "title": {"type": "string"},
+        "workflow": {"type": "string"},
+        "options": {"type": "object"},
+        "state": said(STATE, "`succeeded`, `failed` and `cancelled` are final, unless the job is tried again."),
+        "revision": said(COUNT, "Grows with every change."),
+        "attempt": said(COUNT, "The attempt that runs or is next; after the end, how many there were."),
+        "max_attempts": COUNT,
+        "progress": or_null(thing({"done": COUNT, "total": COUNT}), "Parts of the document; null before it was read."),
+        "waiting_for": or_null(
+            thing({"category": CATEGORY, "until": INSTANT}),
+            "Why the AI service is not asked now, and until when at the longest; null if that is not so.",
+        ),
+        "next_attempt_at": or_null(INSTANT, "When it is tried again; null unless the state is `retry_wait`."),
+        "deadline_at": said(INSTANT, "When it has ended at the latest, one way or another."),
+        "error": or_null(
+            thing({"category": CATEGORY, "code": or_null({"type": "string"}), "message": {"type": "string"}}),
+            "What went wrong, while `failed` or `retry_wait`; else null.",
+        ),
+        "unanswered_calls": said(COUNT, "Requests to the AI service that may have been billed without an answer."),
+        "usage": or_null(ref("Usage"), "What it used at the AI service; null where owners are not told."),
+        "created_at": INSTANT,
+        "finished_at": or_null(INSTANT),
+        "content_deleted_at": or_null(INSTANT, "When the document and its result were deleted, as set by the site."),
+        "url": ADDRESS,
+        "result_url": or_null(ADDRESS, "Where the result is; null until there is one."),
+    }
+)
+RESULT = thing(
+    {
+        "id": said(ID, "Of the job."),
+        "text": {"type": "string"},
+        "format": {"const": "markdown"},
+        "model": or_null({"type": "string"}),
+        "label": or_null({"type": "string"}, "What has to be said beside the text, where it was made without AI."),
+        "complete": said({"type": "boolean"}, "False: the AI service cut it off at its length limit."),
+        "created_at": INSTANT,
+    }
+)
+PROBLEM: Json = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"},
+        "title": said({"type": "string"}, "What happened, for people."),
+        "status": said({"type": "integer", "minimum": 400, "maximum": 599}, "The status of the answer."),
+        "detail": said({"type": "string"}, "What to do about it, for people."),
+        "code": said({"type": "string"}, "What is wrong with a value, as a word."),
+        "field": said({"type": "string"}, "Which value is wrong."),
+        "state": said(STATE, "The job's state, where that is in the way."),
+        "deleted_at": said(INSTANT, "When it was deleted, on an answer 410."),
+        "until": said(INSTANT, "When a limit that is reached lets the next document through, at the latest."),
+    },
+    "required": ["type", "title", "status"],
+    "additionalProperties": False,
+}

@@ -1,0 +1,124 @@
+"""How the API reads what programs send, and how it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from flask import Response, json, request
+
+from tasks.workflows import Lines, Workflow
+from webapp.http.errors import problem
+from webapp.http.form_fields import whole_number
+from webapp.http.rejection import NotAccepted
+
+LONGEST_NAME_SHOWN = 60
+
+
+class Problem(Exception):
+    """An answer that ends the request here."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+def answer(body: dict[str, Any], status: int = 200) -> Response:
+    return Response(json.dumps(body), status=status, content_type="application/json")
+
+
+def instant(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def body_fields(known: Collection[str], *, forms: bool = False) -> dict[str, Any]:
+    """The fields of the body. `forms`: a multipart form will do too, whose `options` are JSON.
+
+    Raises Problem for a body that cannot be read, and NotAccepted for a field that is not known: a misspelt `option`
+    would otherwise be a document summarised with the defaults.
+    """
+    if request.is_json:
+        fields = _json_fields()
+    elif forms and request.mimetype == "multipart/form-data":
+        fields = _form_fields()
+    else:
+        also = ", or multipart/form-data with a file" if forms else ""
+        raise Problem(problem(415, f"Send application/json{also}"))
+    for name in fields:
+        if name not in known:
+            raise NotAccepted("field_unknown", f"Known fields: {', '.join(known)}.", field=name[:LONGEST_NAME_SHOWN])
+    return fields
+
+
+def _json_fields() -> dict[str, Any]:
+    try:
+        body = json.loads(request.get_data())
+    except (ValueError, RecursionError):
+        raise Problem(problem(400, "The body is not valid JSON")) from None
+    if not isinstance(body, dict):
+        raise Problem(problem(400, "The body must be a JSON object"))
+    return body
+
+
+def _form_fields() -> dict[str, Any]:
+    fields: dict[str, Any] = {**request.form.to_dict(), **request.files.to_dict()}
+    if "options" in request.form:
+        try:
+            fields["options"] = json.loads(request.form["options"])
+        except (ValueError, RecursionError):
+            raise NotAccepted("options_wrong", "options must be a JSON object.", field="options") from None
+    return fields
+
+
+def text_of(fields: dict[str, Any], name: str, default: str) -> str:
+    """A field that is text; the default where it is missing. Raises NotAccepted."""
+    value = fields.get(name, default)
+    if not isinstance(value, str):
+        raise NotAccepted(f"{name}_wrong", f"{name} must be a string.", field=name)
+    return value
+
+
+def options_in(fields: dict[str, Any], workflow: Workflow) -> dict[str, Any]:
+    """The field `options`; empty where it is missing. A list of lines has no blank ones. Raises NotAccepted."""
+    options = fields.get("options", {})
+    if not isinstance(options, dict):
+        raise NotAccepted("options_wrong", "options must be an object.", field="options")
+    for option in workflow.choices:
+        lines = options.get(option.name)
+        if isinstance(option, Lines) and isinstance(lines, list) and not all(map(_is_line, lines)):
+            said = f"{option.name} must be a list of strings with something in them."
+            raise NotAccepted("options_wrong", said, field=option.name)
+    return options
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != ""
+
+
+def number_of(fields: dict[str, Any], name: str, default: int, low: int, high: int) -> int:
+    """A field that is a whole number; the default where it is missing. Raises NotAccepted."""
+    value = fields.get(name, default)
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON tells no 3 from 3.0
+    if isinstance(value, bool) or not whole or not low <= value <= high:
+        raise NotAccepted(f"{name}_wrong", f"{name} must be a whole number from {low} to {high}.", field=name)
+    return int(value)
+
+
+def flag_of(fields: dict[str, Any], name: str) -> bool:
+    """A field that is true or false; false where it is missing. Raises NotAccepted."""
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise NotAccepted(f"{name}_wrong", f"{name} must be true or false.", field=name)
+    return value
+
+
+def number_in_query(name: str, low: int, high: int) -> int | None:
+    """A whole number of the query; None where it is missing. Raises Problem when it is none, or out of range."""
+    given = request.args.get(name)
+    if given is None:
+        return None
+    number = whole_number(given)
+    if number is None or not low <= number <= high:
+        raise Problem(problem(422, f"{name} is out of range", f"Use {low} to {high}.", field=name))
+    return number

@@ -1,0 +1,13 @@
+"""Who is asking: accounts, sessions, passwords, API tokens, identities and invitations."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+
+def init_app(app: Flask) -> None:
+    """Let each page know who is signed in, and prolong the sessions of people who open pages."""
+    from webapp.auth import sessions
+
+    app.context_processor(lambda: {"viewer": sessions.viewer_or_none()})
+    app.after_request(sessions.keep_fresh)

@@ -1,0 +1,111 @@
+"""What an operator decides about an account: disable, enable, revoke its API tokens, the operator's role.
+
+Each is written down with its reason, in the transaction that does it. Functions take a session and never commit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from tasks.ledger.accounts import disabled
+from tasks.ledger.accounts.disabled import is_disabled
+from tasks.ledger.history.audit_log import write_down
+from tasks.ledger.models.control import Decided
+from webapp.auth import accounts
+from webapp.models import Account, Role
+
+
+class NotDecided(Exception):
+    """Why nothing was done, in a sentence."""
+
+
+OWN_ACCOUNT = "This is your own account. Another operator can do that, or `flask accounts` at a terminal."
+LAST_OPERATOR = "This is the last operator who can sign in. Make somebody else an operator first."
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """Who decides, and why. `account_id` is the operator's own account; None: at a terminal."""
+
+    queue: str
+    by: str
+    reason: str
+    account_id: uuid.UUID | None = None
+
+
+def disable(session: Session, account: Account, deciding: Deciding) -> bool:
+    """Lock an account out, and begin no job of it. False: it was disabled already. Raises NotDecided."""
+    _spare_oneself_and_the_last_operator(session, account, deciding)
+    if not disabled.disable(session, account.id):
+        return False
+    accounts.end_sessions(session, account.id)
+    _write_down(session, Decided.DISABLE_ACCOUNT, account, deciding)
+    return True
+
+
+def enable(session: Session, account: Account, deciding: Deciding) -> bool:
+    """Let an account in again, and its waiting jobs go on. False: it was not disabled."""
+    if not disabled.enable(session, account.id):
+        return False
+    _write_down(session, Decided.ENABLE_ACCOUNT, account, deciding)
+    return True
+
+
+def revoke_tokens(session: Session, account: Account, deciding: Deciding) -> int:
+    """Take all its API tokens away. How many there were."""
+    revoked = accounts.revoke_tokens(session, account.id)
+    if revoked:
+        _write_down(session, Decided.REVOKE_TOKENS, account, deciding, tokens=revoked)
+    return revoked
+
+
+def demote(session: Session, account: Account, deciding: Deciding) -> bool:
+    """Take the operator's role away. False: it was no operator's account. Raises NotDecided."""
+    _spare_oneself_and_the_last_operator(session, account, deciding)
+    return _set_role(session, Decided.DEMOTE, account, Role.USER, deciding)
+
+
+def promote(session: Session, account: Account, deciding: Deciding) -> bool:
+    """Make an account an operator's. False: it was one already."""
+    return _set_role(session, Decided.PROMOTE, account, Role.OPERATOR, deciding)
+
+
+def _set_role(session: Session, what: Decided, account: Account, role: Role, deciding: Deciding) -> bool:
+    changed = session.execute(
+        update(Account)
+        .where(Account.id == account.id, Account.role != role)
+        .values(role=role)
+        .returning(Account.id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if changed:
+        _write_down(session, what, account, deciding)
+    return bool(changed)
+
+
+def _spare_oneself_and_the_last_operator(session: Session, account: Account, deciding: Deciding) -> None:
+    """Refuse what would leave the site without an operator. Raises NotDecided.
+
+    All operators are locked, in the order of their ids: two who decide about each other come one after the other.
+    """
+    if account.id == deciding.account_id:
+        raise NotDecided(OWN_ACCOUNT)
+    operators = session.execute(
+        select(Account.id).where(Account.role == Role.OPERATOR).order_by(Account.id).with_for_update()
+    ).scalars()
+    locked = set(operators)
+    if account.id not in locked:
+        return
+    able = session.execute(
+        select(Account.id).where(Account.id.in_(locked), Account.id != account.id, ~is_disabled(Account.id)).limit(1)
+    ).first()
+    if able is None:
+        raise NotDecided(LAST_OPERATOR)
+
+
+def _write_down(session: Session, what: Decided, account: Account, deciding: Deciding, **facts: object) -> None:
+    write_down(session, deciding.queue, what, by=deciding.by, note=deciding.reason, account=str(account.id), **facts)

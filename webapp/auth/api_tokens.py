@@ -1,0 +1,83 @@
+"""API tokens. The token is shown once; what is kept is its hash, found by a unique index."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from tasks.ledger.accounts.disabled import is_disabled
+from tasks.ledger.sql_intervals import seconds
+from webapp.models import ApiToken
+
+MOST_TOKENS = 20
+USE_IS_NOTED_EVERY_SECONDS = 60
+
+
+def make_token(session: Session, account_id: uuid.UUID, name: str) -> str:
+    """Make a token for the account and give it; nobody can read it again."""
+    token = f"wb_{secrets.token_urlsafe(32)}"
+    session.add(ApiToken(account_id=account_id, name=name, token_hash=_hash(token)))
+    return token
+
+
+class AccountDisabled(Exception):
+    """The token is right, and an operator has disabled its account."""
+
+
+def owner_of(session: Session, token: str) -> uuid.UUID | None:
+    """Find the account of a token, whose use is noted at most once a minute; None for one that is not known.
+
+    Raises AccountDisabled.
+    """
+    found = session.execute(
+        select(ApiToken.id, ApiToken.account_id, is_disabled(ApiToken.account_id).label("disabled")).where(
+            ApiToken.token_hash == _hash(token)
+        )
+    ).one_or_none()
+    if found is None:
+        return None
+    if found.disabled:
+        raise AccountDisabled
+    session.execute(
+        update(ApiToken)
+        .where(
+            ApiToken.id == found.id,
+            or_(
+                ApiToken.last_used_at.is_(None),
+                ApiToken.last_used_at < func.now() - seconds(USE_IS_NOTED_EVERY_SECONDS),
+            ),
+        )
+        .values(last_used_at=func.now())
+        .execution_options(synchronize_session=False)
+    )
+    account_id: uuid.UUID = found.account_id
+    return account_id
+
+
+def tokens_of(session: Session, account_id: uuid.UUID) -> Sequence[ApiToken]:
+    """The account's tokens, newest first."""
+    return (
+        session.execute(
+            select(ApiToken).where(ApiToken.account_id == account_id).order_by(ApiToken.created_at.desc(), ApiToken.id)
+        )
+        .scalars()
+        .all()
+    )
+
+
+def revoke(session: Session, token_id: uuid.UUID, account_id: uuid.UUID) -> bool:
+    """Take a token away. False if the account has no such token."""
+    return bool(
+        session.execute(
+            delete(ApiToken).where(ApiToken.id == token_id, ApiToken.account_id == account_id).returning(ApiToken.id)
+        ).all()
+    )
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

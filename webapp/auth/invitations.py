@@ -1,0 +1,81 @@
+"""Invitations: each makes one account, once, for some days. The link is shown once; what is kept is its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from tasks.ledger.sql_intervals import seconds
+from webapp.models import Invitation
+
+DAYS, MOST_DAYS = 7, 90
+MOST_SHOWN = 200
+FORGOTTEN_AFTER_SECONDS = 30 * 24 * 3600.0
+
+
+class InvitationOver(Exception):
+    """It was used, has expired, or was withdrawn."""
+
+
+def invite(session: Session, *, email: str | None, made_by: str | None, days: int = DAYS) -> str:
+    """Make an invitation, and give the token that stands for it; nobody can read it again.
+
+    `email` None: for any address. Those that ended long ago are forgotten.
+    """
+    session.execute(
+        delete(Invitation).where(
+            func.coalesce(Invitation.used_at, Invitation.expires_at) < func.now() - seconds(FORGOTTEN_AFTER_SECONDS)
+        )
+    )
+    token = secrets.token_urlsafe(32)
+    expires_at = func.now() + seconds(days * 24 * 3600.0)
+    session.add(Invitation(token_hash=_hash(token), email=email, made_by=made_by, expires_at=expires_at))
+    return token
+
+
+def open_one(session: Session, token: str) -> Invitation | None:
+    """The invitation of a token, while it can be used."""
+    return session.execute(
+        select(Invitation).where(Invitation.token_hash == _hash(token), *_open())
+    ).scalar_one_or_none()
+
+
+def use(session: Session, invitation_id: uuid.UUID) -> None:
+    """Use it up, in the transaction that adds the account. Raises InvitationOver; then nothing may be committed."""
+    used = session.execute(
+        update(Invitation)
+        .where(Invitation.id == invitation_id, *_open())
+        .values(used_at=func.now())
+        .returning(Invitation.id)
+        .execution_options(synchronize_session=False)
+    ).one_or_none()
+    if used is None:
+        raise InvitationOver
+
+
+def open_ones(session: Session) -> Sequence[Invitation]:
+    """Those that can still be used, newest first."""
+    newest = select(Invitation).where(*_open()).order_by(Invitation.created_at.desc(), Invitation.id)
+    return session.execute(newest.limit(MOST_SHOWN)).scalars().all()
+
+
+def withdraw(session: Session, invitation_id: uuid.UUID) -> bool:
+    """Take it back. False: it was used before, or there is none."""
+    return bool(
+        session.execute(
+            delete(Invitation).where(Invitation.id == invitation_id, *_open()).returning(Invitation.id)
+        ).all()
+    )
+
+
+def _open() -> list[ColumnElement[bool]]:
+    return [Invitation.used_at.is_(None), Invitation.expires_at > func.now()]
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,65 @@
+"""What a new password has to be: long enough, and none of those that are tried first. Those there are go on working."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from tasks.i18n import _
+from webapp.auth import messages as auth_messages
+from webapp.http.site_settings import site_settings
+
+SHORTEST, LONGEST = 10, 200
+JUDGED = 32
+"""So many characters are judged. It takes the longer the more there are, and these say enough."""
+LEAST_SCORE = 2
+"""Of 0 to 4: more than a million guesses, by https://github.com/dwolfhub/zxcvbn-python."""
+SHORTEST_NAME, LEAST_BESIDES = 3, 4
+"""Characters: of a name that is looked for, and what there must be besides such names."""
+
+
+def password_fault(password: str, email: str) -> str | None:
+    """Say what is wrong with a new password of the account with this address; None if nothing is."""
+    if len(password) < SHORTEST:
+        return _("Use at least %(least)s characters.", least=SHORTEST)
+    if len(password) > LONGEST:
+        return _("Use at most %(most)s characters.", most=LONGEST)
+    names = _names_of(email) | _names_of_site()
+    if _is_made_of(password, names):
+        return str(auth_messages.MADE_OF_NAMES)
+    return str(auth_messages.TRIED_FIRST) if _is_guessed_soon(password, names) else None
+
+
+def _names_of(email: str) -> set[str]:
+    local_part = email.lower().partition("@")[0]
+    return _long_enough({email.lower(), local_part, re.sub(r"[^a-z0-9]", "", local_part)})
+
+
+def _names_of_site() -> set[str]:
+    """What strangers know of the site. A demo is no site: its password is printed for everybody."""
+    settings = site_settings()
+    if settings.waybill_demo:
+        return set()
+    host = (urlsplit(settings.app_base_url or "").hostname or "").removeprefix("www.")
+    return _long_enough({"waybill", host, host.partition(".")[0]})
+
+
+def _long_enough(names: Collection[str]) -> set[str]:
+    return {name for name in names if len(name) >= SHORTEST_NAME}
+
+
+def _is_made_of(password: str, names: Collection[str]) -> bool:
+    """Whether next to nothing is left once the names are taken out."""
+    left = password.casefold()
+    for name in sorted(names, key=len, reverse=True):
+        left = left.replace(name, "")
+    besides = sum(letter.isalnum() for letter in left)
+    return left != password.casefold() and besides < LEAST_BESIDES
+
+
+def _is_guessed_soon(password: str, names: Collection[str]) -> bool:
+    from zxcvbn import zxcvbn  # its lists take 13 MB, and few processes ever need them
+
+    judged = zxcvbn(password[:JUDGED], user_inputs=[name[:JUDGED] for name in sorted(names)])
+    return bool(judged["score"] < LEAST_SCORE)

@@ -1,0 +1,194 @@
+"""Who is signed in, and what a session is worth.
+
+A session is a row, and a signed cookie that holds its id. It counts while the row is there, was seen within its life,
+and has the stamp that its account has today. Signing out deletes the row, so a copy of the cookie opens nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+
+import structlog
+from flask import Response, current_app, g, request, session, url_for
+from flask_login import current_user, login_user, logout_user
+from sqlalchemy import delete, func, insert, literal, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from tasks.ledger.accounts.disabled import is_disabled
+from tasks.ledger.sql_intervals import seconds
+from webapp.auth import known_devices
+from webapp.database import transaction
+from webapp.extensions import login
+from webapp.http import locale
+from webapp.http.htmx import is_htmx
+from webapp.http.security import is_api, safe_next
+from webapp.models import Account, BrowserSession
+
+log = structlog.get_logger()
+
+SESSION, PROVED = "session", "proved"
+PROOF_LASTS_SECONDS = 600
+"""For so long after signing in, whoever has no password counts as having just shown who they are."""
+MOST_SESSIONS = 100
+"""Of one account. With one more, the one that was not seen for the longest time ends."""
+FORGOTTEN_AT_ONCE = 100
+ONE_DAY_SECONDS = 24 * 3600
+
+
+def viewer() -> Account:
+    """Whoever is signed in. Only where `login_required` stands."""
+    account: Account = current_user._get_current_object()
+    return account
+
+
+@login.user_loader  # type: ignore[untyped-decorator]
+def load_account(account_id: str) -> Account | None:
+    """Load the account of a session, and check the session, in one statement.
+
+    None if the account is gone or disabled, or if the session was ended here or from elsewhere.
+    """
+    session_id, key = _id_in(session.get(SESSION)), _id_in(account_id)
+    if session_id is None or key is None:
+        return None
+    with transaction() as database:
+        account: Account | None = database.execute(
+            select(Account)
+            .join(BrowserSession, BrowserSession.account_id == Account.id)
+            .where(
+                Account.id == key,
+                BrowserSession.id == session_id,
+                BrowserSession.stamp == Account.session_stamp,
+                BrowserSession.seen_at > func.now() - seconds(_life_seconds()),
+                ~is_disabled(Account.id),
+            )
+        ).scalar_one_or_none()
+    if account is not None:
+        locale.prefer(account.language)
+    return account
+
+
+def _id_in(text: object) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(str(text))
+    except ValueError:
+        return None
+
+
+def _life_seconds() -> float:
+    """How long a session lasts after the last day it was used: as long as its cookie, and the rest of that day."""
+    return current_app.permanent_session_lifetime.total_seconds() + ONE_DAY_SECONDS
+
+
+def begin_session(account: Account, stamp: int | None = None) -> None:
+    """Begin a session of its own for this person: nothing that was in the browser's before lives on in it.
+
+    `stamp` None: the one that the account was loaded with. An account that was deleted meanwhile gets none.
+    """
+    stamp = account.session_stamp if stamp is None else stamp
+    session_id = uuid.uuid4()
+    with transaction() as database:
+        _forget(database, _id_in(session.get(SESSION)))
+        _make_room(database, account.id)
+        owner = select(literal(session_id), Account.id, literal(stamp)).where(Account.id == account.id)
+        database.execute(insert(BrowserSession).from_select(["id", "account_id", "stamp"], owner))
+    session.clear()
+    session.permanent = True
+    session[SESSION] = session_id.hex
+    session[PROVED] = int(time.time())
+    login_user(account)
+    known_devices.remember(account.id, stamp)
+
+
+def _make_room(database: Session, account_id: uuid.UUID) -> None:
+    """Forget what is over by its age, a few of the whole site at a time, and the oldest of an account with too many."""
+    over = (
+        select(BrowserSession.id)
+        .where(BrowserSession.seen_at < func.now() - seconds(_life_seconds()))
+        .limit(FORGOTTEN_AT_ONCE)
+        .with_for_update(skip_locked=True)
+    )
+    too_many = (
+        select(BrowserSession.id)
+        .where(BrowserSession.account_id == account_id)
+        .order_by(BrowserSession.seen_at.desc())
+        .offset(MOST_SESSIONS - 1)
+    )
+    for which in (over, too_many):
+        database.execute(
+            delete(BrowserSession)
+            .where(BrowserSession.id.in_(which.scalar_subquery()))
+            .execution_options(synchronize_session=False)
+        )
+
+
+def _forget(database: Session, session_id: uuid.UUID | None) -> None:
+    if session_id is not None:
+        database.execute(
+            delete(BrowserSession).where(BrowserSession.id == session_id).execution_options(synchronize_session=False)
+        )
+
+
+def end_session() -> None:
+    """End the session in this browser, so that a copy of its cookie is worth nothing either."""
+    session_id = _id_in(session.get(SESSION))
+    if session_id is not None:
+        with transaction() as database:
+            _forget(database, session_id)
+    logout_user()
+    session.clear()
+
+
+def viewer_or_none() -> Account | None:
+    """Return who is signed in, for the top of the page. None also where the database cannot say."""
+    try:
+        if g.get("nobody") or not current_user.is_authenticated:
+            return None
+    except SQLAlchemyError:
+        g.nobody = True
+        return None
+    return viewer()
+
+
+def keep_fresh(response: Response) -> Response:
+    """Prolong the session when a person opens a page, once a day. A poll does not, and writes nothing.
+
+    Only a session that was found to count in this request is prolonged. Where the database cannot, the page goes out
+    all the same.
+    """
+    person = g.get("_login_user")
+    if request.method != "GET" or is_api() or is_htmx() or g.get("nobody") or not getattr(person, "is_active", False):
+        return response
+    today = datetime.now(UTC).date().isoformat()
+    if session.get("day") == today:
+        return response
+    try:
+        with transaction() as database:
+            database.execute(
+                update(BrowserSession)
+                .where(BrowserSession.id == _id_in(session.get(SESSION)))
+                .values(seen_at=func.now())
+                .execution_options(synchronize_session=False)
+            )
+    except SQLAlchemyError as error:
+        log.warning("session.not_prolonged", error=type(error).__name__)
+        return response
+    session["day"] = today
+    return response
+
+
+def proved_lately() -> bool:
+    """Whether this session began a short time ago, by a sign-in."""
+    return bool(time.time() - session.get(PROVED, 0) < PROOF_LASTS_SECONDS)
+
+
+def next_page() -> str:
+    """Where to go on after signing in: a page of this site."""
+    return safe_next(asked_next()) or url_for("jobs.home")
+
+
+def asked_next() -> str | None:
+    """Where the request wants to go on. Anything may stand there."""
+    return request.form.get("next") or request.args.get("next")

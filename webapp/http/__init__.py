@@ -1,0 +1,1 @@
+"""What every request passes: errors, security headers, locale, logs, bodies, pagination and downloads."""

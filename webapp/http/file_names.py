@@ -1,0 +1,22 @@
+"""Names of files that are given away: short enough for every file system, and with the ending that opens them."""
+
+from __future__ import annotations
+
+import re
+
+from webapp.text.strings import cut
+
+LONGEST, LONGEST_BYTES = 120, 200
+_ENDING = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,10}\Z")
+
+
+def stem_and_ending(name: str) -> tuple[str, str]:
+    """Part a name before its ending, and shorten the stem alone: without its ending no program opens the file.
+
+    File systems count bytes, so the whole has few enough of them in UTF-8.
+    """
+    found = _ENDING.search(name)
+    ending = found[0] if found else ""
+    stem = name.removesuffix(ending)
+    fits = stem.encode()[: LONGEST_BYTES - len(ending)].decode(errors="ignore")
+    return cut(stem, min(len(fits), LONGEST - len(ending))), ending

@@ -1,0 +1,46 @@
+"""Which language a request is answered in: the account's choice, else the browser's wish, else English."""
+
+from __future__ import annotations
+
+from flask import Flask, Response, g, request
+
+from tasks.i18n import ENGLISH, LANGUAGES, gettext, language, plural, speak
+from webapp.http.security import is_api
+
+
+def init_app(app: Flask) -> None:
+    """Choose at the start of each request, and let templates speak."""
+    app.before_request(_begin)
+    app.after_request(_say_what_it_depends_on)
+    app.teardown_request(_end)
+    app.jinja_env.add_extension("jinja2.ext.i18n")
+    app.jinja_env.install_gettext_callables(gettext, plural, newstyle=True)  # type: ignore[attr-defined]
+    app.jinja_env.globals.update(language=language, languages=LANGUAGES)
+
+
+def prefer(chosen: str | None) -> None:
+    """The choice of the account that asks; None: as its browser says. Programs and operators' pages stay English."""
+    if not g.get("only_english"):
+        speak(chosen or _wished())
+
+
+def _begin() -> None:
+    g.only_english = is_api() or (request.blueprint or "").startswith("ops")
+    speak(ENGLISH if g.only_english else _wished())
+
+
+def _wished() -> str | None:
+    """The first language of the browser's list that is spoken here, whatever its country; None if none is."""
+    # Not `best_match`: it takes German at a tenth of the wish before the English of a country.
+    wishes = (wish.partition("-")[0].lower() for wish, quality in request.accept_languages if quality > 0)
+    return next((wish for wish in wishes if wish in LANGUAGES), None)
+
+
+def _say_what_it_depends_on(response: Response) -> Response:
+    if request.endpoint != "static" and not is_api():
+        response.vary.add("Accept-Language")
+    return response
+
+
+def _end(_: BaseException | None) -> None:
+    speak(ENGLISH)  # the thread goes on to somebody else's request

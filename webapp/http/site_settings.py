@@ -1,0 +1,14 @@
+"""The settings of the app that answers, for code below `webapp.services`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from flask import current_app
+
+from tasks.settings import Settings
+
+
+def site_settings() -> Settings:
+    """Return the settings that the app was made with."""
+    return cast(Settings, current_app.config["WAYBILL"])

@@ -1,0 +1,91 @@
+"""What is looked at before a document is accepted: cheap, safe in the web process, and said in words at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from werkzeug.datastructures import FileStorage, MultiDict
+
+from tasks.intake.clean import clean
+from tasks.intake.errors import DocumentRefused
+from tasks.intake.file_types import Kind, sniff
+from tasks.ledger.errors import Category
+from tasks.ledger.jobs.accept import NewDocument
+from tasks.settings import Settings
+from webapp.http.rejection import NotAccepted
+from webapp.jobs import messages
+from webapp.jobs.titles import LONGEST, title_of_file, title_of_text
+from webapp.text.strings import cut, one_line
+
+ENDINGS = {Kind.MARKDOWN: "md"}
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """A document that was let in, and the name its job gets."""
+
+    title: str
+    document: NewDocument
+
+
+def take_text(text: str, title: str, settings: Settings) -> HandedIn:
+    """Let pasted text in. Raises NotAccepted."""
+    cleaned = clean(text)
+    if not cleaned.strip():
+        raise NotAccepted("empty", messages.NOTHING_HANDED_IN, field="text")
+    if len(cleaned) > settings.max_document_chars:
+        sentence = messages.text_too_long(len(cleaned), settings.max_document_chars)
+        raise NotAccepted("text_too_long", sentence, field="text")
+    content = cleaned.encode()
+    kind = _kind_of(content, None, "text")
+    return HandedIn(_wished(title) or title_of_text(cleaned), NewDocument(content, str(kind), None))
+
+
+def take_file(filename: str, stream: IO[bytes], title: str, settings: Settings) -> HandedIn:
+    """Let a file in. Raises NotAccepted."""
+    content = stream.read(settings.max_upload_bytes + 1)
+    if len(content) > settings.max_upload_bytes:
+        raise NotAccepted("too_large", messages.file_too_large(settings.max_upload_bytes), field="file", status=413)
+    name = title_of_file(filename)
+    kind = _kind_of(content, name, "file")
+    name = name or f"document.{ENDINGS.get(kind, kind)}"
+    return HandedIn(_wished(title) or name, NewDocument(content, str(kind), name))
+
+
+def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *, most: int) -> list[FileStorage]:
+    """The files of a form. Raises NotAccepted for more than `most`, and for files beside a text."""
+    chosen = []
+    for file in files.getlist("file"):
+        empty = not file.stream.read(1)
+        file.stream.seek(0)
+        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
+            chosen.append(file)
+    if chosen and form.get("text", "").strip():
+        raise NotAccepted("both", messages.BOTH_HANDED_IN, field="file")
+    if len(chosen) > most:
+        said = messages.SEVERAL_HANDED_IN if most == 1 else messages.too_many_files(most)
+        raise NotAccepted("several", said, field="file")
+    return chosen
+
+
+def take_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: Settings) -> HandedIn:
+    """Let in the one document of a form: its file, else its text. Raises NotAccepted, also where there is neither."""
+    title, text = form.get("title", ""), form.get("text", "")
+    if chosen:
+        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
+    return take_text(text, title, settings)
+
+
+def _wished(title: str) -> str | None:
+    wished = cut(one_line(title), LONGEST)
+    return wished or None
+
+
+def _kind_of(content: bytes, name: str | None, field: str) -> Kind:
+    try:
+        return sniff(content, name)
+    except DocumentRefused as refused:
+        failure = messages.failure_of(Category.INVALID_DOCUMENT, refused.refusal)
+        raise NotAccepted(str(refused.refusal), f"{failure.what} {failure.so}", field=field) from None

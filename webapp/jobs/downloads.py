@@ -1,0 +1,153 @@
+"""What can be taken away: the result as a file, and the document as it was handed in. And how to delete it all."""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from urllib.parse import quote
+
+from flask import Blueprint, Response, abort, flash, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import login_required
+
+from tasks.i18n import _
+from tasks.ledger.jobs import deletion
+from tasks.ledger.models import Result
+from tasks.ledger.reports import job_views
+from tasks.ledger.reports.job_views import JobView
+from tasks.ledger.states import HELD
+from tasks.workflows import WORKFLOWS, AsCsv
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.http.file_names import LONGEST, stem_and_ending
+from webapp.jobs import messages
+from webapp.jobs.results.docx import as_word
+from webapp.jobs.results.localized import shown
+from webapp.jobs.results.plain_text import as_text
+from webapp.jobs.results.provenance import provenance_of
+from webapp.jobs.workflow_messages import title_of
+from webapp.text.strings import one_line
+
+documents = Blueprint("documents", __name__)
+
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+@documents.get("/jobs/<uuid:job_id>/result.md")
+@login_required  # type: ignore[untyped-decorator]
+def result(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as Markdown; 404 until there is one, 410 once it has been deleted."""
+    job, saved = _saved(job_id)
+    text = shown(job.workflow, saved).text.encode()
+    return attachment(text, f"{result_name(job)}.md", "text/markdown; charset=utf-8")
+
+
+@documents.get("/jobs/<uuid:job_id>/result.txt")
+@login_required  # type: ignore[untyped-decorator]
+def result_as_text(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as plain text."""
+    job, saved = _saved(job_id)
+    text = as_text(shown(job.workflow, saved).text).encode()
+    return attachment(text, f"{result_name(job)}.txt", "text/plain; charset=utf-8")
+
+
+@documents.get("/jobs/<uuid:job_id>/result.docx")
+@login_required  # type: ignore[untyped-decorator]
+def result_as_word(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as a Word document, with what made it in small print."""
+    job, saved = _saved(job_id)
+    title, text = result_name(job), shown(job.workflow, saved).text
+    document = as_word(text, title=title, notes=provenance_of(job, saved.facts))
+    return attachment(document, f"{title}.docx", WORD)
+
+
+@documents.get("/jobs/<uuid:job_id>/result.csv")
+@login_required  # type: ignore[untyped-decorator]
+def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The result as CSV, where it is a table. With a byte-order mark, without which Excel breaks every accent."""
+    job, saved = _saved(job_id)
+    workflow = WORKFLOWS.get(job.workflow)
+    if not isinstance(workflow, AsCsv):
+        abort(404)
+    table = workflow.csv(saved.text).encode("utf-8-sig")
+    return attachment(table, f"{result_name(job)}.csv", "text/csv; charset=utf-8")
+
+
+def result_name(job: JobView) -> str:
+    """What the result of a job is called as a file, without an ending."""
+    return _("%(work)s of %(document)s", work=title_of(job.workflow), document=job.title)
+
+
+def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
+    """This person's job and its result; 404 where either is missing, 410 where the result was deleted."""
+    with transaction() as database:
+        job = job_views.job_of(database, job_id, viewer().id)
+        saved = job_views.result_of(database, job_id, viewer().id)
+    if job is None or saved is None:
+        abort(410 if job is not None and job.content_deleted_at else 404)
+    return job, saved
+
+
+@documents.get("/jobs/<uuid:job_id>/original")
+@login_required  # type: ignore[untyped-decorator]
+def original(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The document, byte for byte; 410 once it has been deleted. A browser saves it and never opens it as a page."""
+    with transaction() as database:
+        job = job_views.job_of(database, job_id, viewer().id)
+        document = job_views.original_of(database, job_id, viewer().id)
+    if job is None or document is None:
+        abort(404)
+    if document.content is None:
+        abort(410)
+    return attachment(document.content, document.filename or f"{job.title}.txt", "application/octet-stream")
+
+
+@documents.get("/jobs/<uuid:job_id>/delete")
+@login_required  # type: ignore[untyped-decorator]
+def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
+    """What would be deleted, before anything is."""
+    with transaction() as database:
+        job = job_views.job_of(database, job_id, viewer().id)
+        about = {} if job is None else deletion.jobs_about(database, job.document_id, viewer().id)
+        saved = 0 if job is None else deletion.results_about(database, job.document_id, viewer().id)
+    if job is None:
+        abort(404)
+    return render_template(
+        "jobs/confirm_delete.html",
+        job=job,
+        jobs=sum(about.values()),
+        saved=saved,
+        worked_on=any(state in HELD for state in about),
+    )
+
+
+@documents.post("/jobs/<uuid:job_id>/delete")
+@login_required  # type: ignore[untyped-decorator]
+def delete(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Delete the document of this job, with all jobs about it."""
+    if not forget_document_of(job_id, viewer().id):
+        abort(404)
+    flash(str(messages.DOCUMENT_DELETED))
+    return redirect(url_for("jobs.home"), 303)
+
+
+def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
+    """Delete the document of a job, with all jobs about it. False: the account has no such job."""
+    with transaction() as database:
+        job = job_views.job_of(database, job_id, account_id)
+        return job is not None and deletion.forget_document(database, job.document_id, account_id) is not None
+
+
+def attachment(content: bytes, filename: str, content_type: str) -> Response:
+    """A download under this name."""
+    return Response(content, content_type=content_type, headers={"Content-Disposition": attachment_header(filename)})
+
+
+def attachment_header(filename: str) -> str:
+    """What makes an answer a download under this name, whatever letters it is written in (RFC 6266)."""
+    stem, ending = stem_and_ending(one_line(filename).replace("/", "-").replace("\\", "-"))
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()[:LONGEST]
+    plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
+    if not plain.partition(".")[0]:
+        plain = "document" + plain
+    return f"attachment; filename=\"{plain}{ending}\"; filename*=UTF-8''{quote(stem + ending, safe='')}"

@@ -1,0 +1,1 @@
+"""A result as HTML, text and Word, and where it came from."""

@@ -1,0 +1,28 @@
+"""A saved result as its reader sees it: what is ours in it is said in the language that is spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.ledger.models import Result
+from tasks.workflows import WORKFLOWS, OwnWords
+from tasks.workflows.sanitize import removed_in_words
+from webapp.jobs.results.provenance import label_in_words
+
+
+@dataclass(frozen=True)
+class ShownResult:
+    """The Markdown of a result, and the facts about it."""
+
+    text: str
+    facts: Mapping[str, Any]
+
+
+def shown(workflow: str, saved: Result) -> ShownResult:
+    """The result of a job of this workflow. What is saved stays: the next reader may speak another language."""
+    known = WORKFLOWS.get(workflow)
+    text = known.spoken(saved.text) if isinstance(known, OwnWords) else saved.text
+    label = saved.facts.get("label")
+    return ShownResult(removed_in_words(text), {**saved.facts, **({"label": label_in_words(label)} if label else {})})

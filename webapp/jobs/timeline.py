@@ -1,0 +1,99 @@
+"""What happened to a job, told to its owner line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tasks.i18n import _, lazy
+from tasks.ledger.models import JobEvent
+from tasks.ledger.states import Event, State
+from webapp.jobs.messages import OWNER_TRIES_AGAIN, failure_of
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One thing that happened. `until` is when the next try is due, None if the line is not about one."""
+
+    at: datetime
+    text: str
+    until: datetime | None = None
+
+
+def told(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
+    """The events without those of a job that was looked at and went on waiting: the first of them tells it all."""
+    waits = False
+    for event in events:
+        waits_now = event.event == Event.RELEASE and event.facts.get("reason") in _WAITS
+        if waits and (waits_now or event.event == Event.CLAIM):
+            continue
+        waits = waits_now
+        yield event
+
+
+def log_line(event: JobEvent, made: str | None = None) -> LogLine | None:
+    """What happened, as the owner reads it; None for what only the machine cares about.
+
+    `made` is what was saved, None: it has no name here.
+    """
+    text = _log_text(Event(event.event), State(event.state), event.facts, made or _("Result"))
+    until = event.facts.get("until") if event.state == State.RETRY_WAIT else None
+    return None if text is None else LogLine(event.at, text, datetime.fromisoformat(until) if until else None)
+
+
+def who_did(event: JobEvent) -> str:
+    """Who made it happen, as an operator reads it; empty for the machine."""
+    by = event.facts.get("by")
+    if isinstance(by, str):
+        return by
+    own = event.event in (Event.RECORD, Event.CANCEL) or event.facts.get("cause") == OWNER_TRIES_AGAIN
+    return "its owner" if own else ""
+
+
+UNCOUNTED = lazy("That does not count as an attempt.")
+_RELEASES: Mapping[str, str] = {
+    "shutdown": lazy("Put back unfinished, because the worker had to stop."),
+    "continue": lazy("Put back with its finished parts saved. It goes on with the rest."),
+    "lane": lazy("Put back, because the AI service takes no requests right now."),
+    "no_place": lazy("Put back, because the AI service has as many of our requests as we allow."),
+}
+_UNFINISHED = lazy("Put back unfinished.")
+_SILENT = lazy("The worker went silent. Another one takes over.")
+_WAITS = frozenset({"waits_at_provider", "no_place"})
+
+
+def _log_text(event: Event, state: State, facts: Mapping[str, Any], made: str) -> str | None:
+    if event is Event.CANCEL:
+        at_once = state is State.CANCELLED
+        return _("Cancelled by you.") if at_once else _("You asked to cancel. The worker was told to stop.")
+    if state is State.CANCELLED:
+        return _("The work has stopped. Nothing of it was saved.")
+    cause = failure_of(facts.get("category"), facts.get("code")).what
+    words = {
+        Event.RECORD: _("Accepted and waiting for a free worker."),
+        Event.CLAIM: _(
+            "Attempt %(number)s of %(most)s started.", number=facts.get("attempt", 1), most=facts.get("of", "?")
+        ),
+        Event.SUCCEED: _saved(made, cut_off=bool(facts.get("cut_off"))),
+        Event.RETRY_LATER: cause,
+        Event.FAIL: _("Stopped. %(cause)s", cause=cause),
+        Event.RELEASE: _("Handed to the AI service, which is working on it.")
+        if facts.get("reason") == "waits_at_provider"
+        else f"{_RELEASES.get(facts.get('reason', ''), _UNFINISHED)} {UNCOUNTED}",
+        Event.EXPIRE: f"{_SILENT} {UNCOUNTED}",
+        Event.REPLAY: _("You asked to try again.")
+        if facts.get("cause") == OWNER_TRIES_AGAIN
+        else _("The operator started it again."),
+        Event.INSPECT: _("The operator of this site opened your document."),
+    }
+    return words.get(event)
+
+
+def _saved(made: str, *, cut_off: bool) -> str:
+    if not cut_off:
+        return _("%(made)s saved.", made=made)
+    return _(
+        "%(made)s saved, marked as incomplete: the answer was cut off by the AI service's length limit.", made=made
+    )

@@ -1,0 +1,283 @@
+"""Handing in documents, and watching what becomes of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+from flask import Blueprint, Response, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import current_user, login_required
+from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from tasks.i18n import lazy
+from tasks.ledger.delivery import gate
+from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs.accept import IdempotencyKeyReused
+from tasks.ledger.reports.poll import pulse_of
+from tasks.ledger.states import WAITING, State
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.http import form_fields, request_body
+from webapp.http.errors import form_too_old, not_found
+from webapp.http.htmx import is_htmx
+from webapp.http.rejection import NotAccepted
+from webapp.jobs import deadlines, job_list, messages
+from webapp.jobs import status as jobs_status
+from webapp.jobs.batch import MOST_AT_ONCE, Outcome, hand_in_each
+from webapp.jobs.document_input import chosen_files, take_form
+from webapp.jobs.status import StatusPage
+from webapp.jobs.submission import (
+    is_still_offered,
+    offered,
+    options_in_form,
+    submit,
+    submit_again,
+    try_again,
+    usable_key,
+    workflow_of,
+)
+from webapp.limits import OverLimit, my_limits
+from webapp.services import parts
+
+jobs = Blueprint("jobs", __name__)
+
+DOUBLE_CLICK_SECONDS = 10
+TOO_LATE = lazy("It was already finished, so there was nothing to cancel.")
+NOT_AGAIN = lazy("This cannot be tried again as it is. See below what can be done.")
+
+
+@jobs.get("/")
+@login_required  # type: ignore[untyped-decorator]
+def home() -> ResponseReturnValue:
+    """The form, and what one has handed in so far."""
+    return home_page()
+
+
+def home_page(
+    errors: Mapping[str, object] | None = None,
+    notice: str | None = None,
+    refused: Sequence[tuple[str, object]] = (),
+    done: Sequence[str] = (),
+) -> str:
+    """The first page, with what was typed kept, each error beside its field, and each refused file with its reason."""
+    settings = parts().settings
+    typed = request_body.typed()
+    return render_template(
+        "jobs/home.html",
+        mine=job_list.asked_for() if current_user.is_authenticated else None,
+        shown=job_list.SHOWN,
+        paused=messages.PAUSED_SITE if current_user.is_authenticated and _is_paused() else None,
+        limits=my_limits() if current_user.is_authenticated else None,
+        badges=messages.BADGES,
+        workflows=offered(),
+        chosen=_chosen(typed.get("workflow")),
+        typed=typed,
+        done=[*get_flashed_messages(), *done],
+        errors=errors or {},
+        refused=refused,
+        notice=notice,
+        idempotency_key=str(uuid.uuid4()),
+        most_at_once=MOST_AT_ONCE,
+        too_large=messages.file_too_large(settings.max_upload_bytes),
+        too_many=messages.too_many_files(MOST_AT_ONCE),
+        settings=settings,
+    )
+
+
+def _is_paused() -> bool:
+    with transaction() as database:
+        return gate.of(database, parts().settings.queue_name).shut
+
+
+@jobs.get("/jobs/mine")
+@login_required  # type: ignore[untyped-decorator]
+def mine() -> ResponseReturnValue:
+    """The list alone, for the page that shows it: 204 while it already shows everything there is to show."""
+    listed = job_list.asked_for()
+    if listed.mark == request.args.get("mark"):
+        return Response(status=204)
+    announce = request.args.get("said") != listed.said
+    return render_template("jobs/_job_list.html", mine=listed, badges=messages.BADGES, announce=announce)
+
+
+def _chosen(name: str | None) -> str:
+    """The workflow that is marked on the form: the one asked for, if it is offered; else the first."""
+    names = [workflow.name for workflow in offered()]
+    return name if name in names else names[0]
+
+
+@jobs.post("/jobs")
+@login_required  # type: ignore[untyped-decorator]
+def create() -> ResponseReturnValue:
+    """Accept a document, or several files as a job each. The same form sent again leads to the same jobs."""
+    key = usable_key(request.form.get("idempotency_key"))
+    try:
+        workflow = workflow_of(request.form.get("workflow", "summary"))
+        options = options_in_form(workflow, request.form)
+        chosen = chosen_files(request.form, request.files, most=MOST_AT_ONCE)
+        if len(chosen) > 1:
+            return _several(hand_in_each(viewer().id, chosen, workflow, options, key))
+        document = take_form(request.form, chosen, parts().settings)
+        recorded = submit(viewer().id, document, workflow, options, idempotency_key=key)
+    except NotAccepted as refused:
+        if _by_script():
+            return {"error": refused.sentence, **refused.facts}, refused.status, refused.headers
+        return home_page({refused.field: refused.told}), refused.status, refused.headers
+    except IdempotencyKeyReused:
+        return ({"error": str(messages.KEY_REUSED)} if _by_script() else home_page(notice=messages.KEY_REUSED)), 409
+    known = None if recorded.created else 1
+    location = url_for("jobs.show", job_id=recorded.job_id, known=known)
+    return ({"location": location}, 201) if _by_script() else redirect(location, 303)
+
+
+def _several(outcomes: Sequence[Outcome]) -> ResponseReturnValue:
+    """What became of each of several files: to the list when all were taken, else the form with the reasons."""
+    taken = sum(one.refusal is None for one in outcomes)
+    said = messages.handed_in(taken)
+    if taken == len(outcomes):
+        flash(said)
+        return redirect(url_for("jobs.home"), 303)
+    refused = [(one.name, one.refusal) for one in outcomes if one.refusal is not None]
+    return home_page(refused=refused, done=[said] if taken else ()), 422
+
+
+def _by_script() -> bool:
+    """Whether the page's own script sends the file, which shows its progress and wants to know where it went."""
+    return request.accept_mimetypes.best == "application/json"
+
+
+@jobs.errorhandler(CSRFError)
+def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
+    """A form that is too old comes back as a new one, with the text in it."""
+    if is_htmx() or request.endpoint != "jobs.create":
+        return form_too_old(error)
+    said = messages.FORM_TOO_OLD if current_user.is_authenticated else messages.SIGNED_OUT
+    if _by_script():
+        return {"error": str(said), "form_too_old": True}, 400
+    had_file = any(file.filename for file in request.files.values())
+    return home_page({"file": messages.FORM_TOO_OLD_FILE} if had_file else {}, notice=said), 400
+
+
+@jobs.errorhandler(RequestEntityTooLarge)
+def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
+    """More than a form may hold: what was typed comes back, and the files do not."""
+    said = messages.request_too_large(parts().settings.max_upload_bytes)
+    return ({"error": said} if _by_script() else home_page({"file": said})), 413
+
+
+def page_or_404(job_id: uuid.UUID) -> StatusPage:
+    """This person's job. Somebody else's is answered like one that never was."""
+    page = _page(job_id)
+    if page is not None and deadlines.settle([page.job]):
+        page = _page(job_id)
+    if page is None:
+        abort(404)
+    return page
+
+
+def _page(job_id: uuid.UUID) -> StatusPage | None:
+    settings = parts().settings
+    with_cost = settings.show_cost_to_owner or viewer().is_operator
+    with transaction() as database:
+        return jobs_status.page_of(database, job_id, viewer().id, settings, with_cost=with_cost)
+
+
+@jobs.get("/jobs/<uuid:job_id>")
+@login_required  # type: ignore[untyped-decorator]
+def show(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Where the document is, what happened, and what was made of it, once it is there."""
+    page = page_or_404(job_id)
+    # The second answer of a double click comes here too, and needs no words.
+    known = "known" in request.args and (page.job.now - page.job.created_at).total_seconds() > DOUBLE_CLICK_SECONDS
+    return job_page(page, messages.HANDED_IN_BEFORE if known else None)
+
+
+def job_page(page: StatusPage, notice: object | None = None) -> str:
+    return render_template("jobs/show.html", page=page, job=page.job, notice=notice, fresh_run_key=str(uuid.uuid4()))
+
+
+def fragment(page: StatusPage, *, announce: bool = True, notice: str | None = None) -> str:
+    """The status alone. `announce` False keeps a screen reader quiet when it was told all this before."""
+    return render_template(
+        "jobs/_status.html",
+        page=page,
+        job=page.job,
+        notice=notice,
+        fresh_run_key=str(uuid.uuid4()),
+        fragment=True,
+        announce=announce,
+    )
+
+
+@jobs.get("/jobs/<uuid:job_id>/status")
+@login_required  # type: ignore[untyped-decorator]
+def status(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The fragment a page polls for: 204 while it already shows everything there is to show."""
+    settings = parts().settings
+    known, tier = form_fields.number_asked("rev"), request.args.get("t", "")
+    with transaction() as database:
+        pulse = pulse_of(database, job_id, viewer().id)
+        unchanged = (
+            pulse is not None
+            and pulse.revision == known
+            and pulse.seconds_to_deadline > 0
+            and jobs_status.tier_of(database, pulse, job_id, settings) == tier
+        )
+    if pulse is None:
+        return _gone(job_id)
+    if unchanged:
+        return Response(status=204)
+    page = page_or_404(job_id)
+    return fragment(page, announce=request.args.get("said") != jobs_status.said_of(page.job))
+
+
+def _gone(job_id: uuid.UUID) -> ResponseReturnValue:
+    """A page that polls for a job that is not there (any more) is sent to the page that says so, and polls no more."""
+    body, code = not_found()
+    return body, code, {"HX-Redirect": url_for("jobs.show", job_id=job_id)}
+
+
+@jobs.post("/jobs/<uuid:job_id>/cancel")
+@login_required  # type: ignore[untyped-decorator]
+def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
+    """The owner wants no result any more."""
+    with transaction() as database:
+        cancelled = transitions.cancel(database, job_id, viewer().id)
+    page = page_or_404(job_id)
+    wanted = (State.CANCELLED, State.CANCEL_REQUESTED)
+    notice = TOO_LATE if cancelled is None and page.job.state not in wanted else None
+    if is_htmx():
+        return fragment(page, notice=notice)
+    if notice:
+        return job_page(page, notice), 409
+    return redirect(url_for("jobs.show", job_id=job_id), 303)
+
+
+@jobs.post("/jobs/<uuid:job_id>/again")
+@login_required  # type: ignore[untyped-decorator]
+def again(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Try a failed job again, wish a cancelled one after all, or do it afresh; the form's `mode` says which."""
+    mode = request.form.get("mode", "again")
+    page = page_or_404(job_id)
+    if mode == "again":
+        try:
+            put_back = try_again(viewer().id, job_id)
+        except OverLimit as refused:
+            return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
+        if put_back or page_or_404(job_id).job.state in WAITING:
+            return redirect(url_for("jobs.show", job_id=job_id), 303)
+        said = NOT_AGAIN if is_still_offered(page.job) else messages.NO_LONGER_OFFERED
+        return job_page(page_or_404(job_id), said), 409
+    fresh_run_key = usable_key(request.form.get("fresh_run_key")) if mode == "fresh" else None
+    allowed = page.job.state is (State.SUCCEEDED if mode == "fresh" else State.CANCELLED)
+    if not allowed or (mode == "fresh" and fresh_run_key is None):
+        return job_page(page, NOT_AGAIN), 409
+    try:
+        recorded = submit_again(viewer().id, job_id, fresh_run_key=fresh_run_key)
+    except NotAccepted as refused:
+        return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
+    if recorded is None:
+        return job_page(page_or_404(job_id), messages.ORIGINAL_GONE), 409
+    return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)

@@ -1,0 +1,69 @@
+"""The words for one sort of work: a summary is saved, but action items are not "the summary"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tasks.i18n import ENGLISH, _, language
+from tasks.ledger.reports.job_views import JobView
+from tasks.workflows import WORKFLOWS, Choice
+
+
+@dataclass(frozen=True)
+class WorkWords:
+    """What a page says of a workflow. `title` heads the result; the two stops are while it is made, and after."""
+
+    title: str
+    making: str
+    stop_making: str
+    stop_made: str
+    afresh: str
+    after_all: str
+    cut_off: str
+
+
+def title_of(workflow: str) -> str:
+    """What people call it; its name where an older job names a workflow that is gone."""
+    known = WORKFLOWS.get(workflow)
+    return workflow if known is None else str(known.title)
+
+
+def words_of(workflow: str) -> WorkWords:
+    """The words for the work of a job."""
+    if workflow == "summary":
+        return WorkWords(
+            title=title_of(workflow),
+            making=_("The summary is being made"),
+            stop_making=_("Summarising"),
+            stop_made=_("Summarised"),
+            afresh=_("Make a fresh summary"),
+            after_all=_("Summarise it after all"),
+            cut_off=_("A fresh summary in a shorter length may come out whole."),
+        )
+    return WorkWords(
+        title=title_of(workflow),
+        making=_("Your document is being worked on"),
+        stop_making=_("Working"),
+        stop_made=_("Done"),
+        afresh=_("Make it afresh"),
+        after_all=_("Do it after all"),
+        cut_off=_("What the document says last may be missing."),
+    )
+
+
+def mid_sentence(title: str) -> str:
+    """A title as it stands inside a sentence. Only of English do we know that nothing in it needs its capital."""
+    return str(title).lower() if language() == ENGLISH else str(title)
+
+
+def description_of(job: JobView) -> str:
+    """What was wished for, in a few words: summary, medium, bullets."""
+    workflow = WORKFLOWS.get(job.workflow)
+    if workflow is None:
+        return job.workflow
+    words = [
+        choice.words.get(str(job.options.get(choice.name)), "")
+        for choice in workflow.choices
+        if isinstance(choice, Choice)
+    ]
+    return ", ".join(mid_sentence(word) for word in (workflow.title, *words) if word)

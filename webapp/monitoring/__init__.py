@@ -1,0 +1,13 @@
+"""Health checks and metrics."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+
+def init_app(app: Flask) -> None:
+    """Add the addresses that hosts and monitors ask."""
+    from webapp.monitoring import health, metrics
+
+    app.register_blueprint(health.health)
+    app.register_blueprint(metrics.metrics)

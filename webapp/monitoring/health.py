@@ -1,0 +1,67 @@
+"""Whether this process lives, and whether the whole is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Blueprint, Response, json
+from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from tasks.ledger import schema
+from tasks.ledger.delivery import gate
+from tasks.ledger.reports import job_views
+from tasks.queue.redis_client import QueueUnreachable
+from webapp.database import transaction
+from webapp.extensions import limiter
+from webapp.jobs.status import no_worker_seen
+from webapp.services import parts
+
+health = Blueprint("health", __name__)
+limiter.exempt(health)
+
+
+@health.get("/healthz")
+def healthz() -> ResponseReturnValue:
+    """The process answers. A host may restart it when it does not; nothing else is asked."""
+    return Response("ok\n", content_type="text/plain; charset=utf-8")
+
+
+@health.get("/readyz")
+def readyz() -> ResponseReturnValue:
+    """Everything a job needs is there. 503 names what is missing, in a word each, and no figures."""
+    missing = [*_missing_in_database(), *_missing_in_redis()]
+    body = {"ready": not missing, "missing": missing}
+    return Response(json.dumps(body), status=503 if missing else 200, content_type="application/json")
+
+
+def _missing_in_database() -> list[str]:
+    settings = parts().settings
+    checks: dict[str, Callable[[Session], bool]] = {
+        "migrations": lambda session: not schema.is_behind(job_views.schema_version(session)),
+        # While an operator has paused the work, its workers may be away; people can hand in all the same.
+        "worker": lambda session: gate.of(session, settings.queue_name).shut or not no_worker_seen(session),
+        "orphans": lambda session: (
+            job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
+        ),
+    }
+    missing = []
+    try:
+        with transaction() as session:
+            for name, holds in checks.items():
+                if not holds(session):
+                    missing.append(name)
+                    if name == "migrations":
+                        break  # the tables may not be as the other questions need them
+    except SQLAlchemyError:
+        return ["database"]
+    return missing
+
+
+def _missing_in_redis() -> list[str]:
+    try:
+        parts().queue.ping()
+    except QueueUnreachable:
+        return ["redis"]
+    return []

@@ -1,0 +1,52 @@
+"""Mails and webhooks that a page asks for. The worker sends them; the page only owes them."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy.orm import Session
+
+from tasks.i18n import language
+from tasks.ledger.models.notifications import Channel
+from tasks.ledger.notifications import outbox as ledger
+from webapp.services import parts
+
+
+def owe(
+    database: Session,
+    channel: Channel,
+    target: str,
+    what: str,
+    facts: dict[str, str],
+    *,
+    account_id: uuid.UUID | None,
+    useful_for_seconds: float,
+) -> None:
+    """Owe one message, each time a new one, for people in the language that is spoken now.
+
+    `account_id` None: it is about no account.
+    """
+    ledger.owe_notice(
+        database,
+        queue=parts().settings.queue_name,
+        key=f"{what.replace('.', '_')}_{uuid.uuid4().hex}",
+        channel=channel,
+        target=target,
+        what=what,
+        facts={**facts, "language": language()} if channel is Channel.EMAIL else facts,
+        account_id=account_id,
+        useful_for_seconds=useful_for_seconds,
+    )
+
+
+def owe_mail(
+    database: Session,
+    address: str,
+    what: str,
+    facts: dict[str, str],
+    *,
+    account_id: uuid.UUID | None,
+    useful_for_seconds: float,
+) -> None:
+    """Owe a mail."""
+    owe(database, Channel.EMAIL, address, what, facts, account_id=account_id, useful_for_seconds=useful_for_seconds)

@@ -1,0 +1,199 @@
+"""What a person wants to be told, and where: the page for it, and the wish for one job.
+
+Mail goes to an address only after its owner has opened a link that was sent there: else anybody could register with
+somebody else's address and have titles of their own making mailed to it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_limiter import RateLimitExceeded
+from flask_login import current_user, login_required
+
+from tasks.i18n import language
+from tasks.ledger.models.notifications import Channel, Notice
+from tasks.ledger.notifications import outbox as ledger
+from tasks.ledger.notifications import preferences
+from tasks.ledger.reports import job_views
+from tasks.notifications.signed_links import read_token
+from tasks.notifications.webhook_target import TargetRefused, read_target
+from webapp.auth.accounts import prove_address
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.extensions import limiter
+from webapp.notifications import messages
+from webapp.notifications.outgoing import owe, owe_mail
+from webapp.services import parts
+
+notices = Blueprint("notices", __name__)
+
+LINK_LIVES_SECONDS = 24 * 3600
+TEST_IS_USEFUL_SECONDS = 600
+
+
+def sender_key() -> str:
+    """What sending on demand is counted under."""
+    return f"notices:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
+
+
+@notices.get("/account/notices")
+@login_required  # type: ignore[untyped-decorator]
+def show() -> ResponseReturnValue:
+    """What one is told, and what became of the last notices."""
+    return page()
+
+
+def page(*, error: str | None = None, typed: str | None = None, secret: str | None = None) -> str:
+    with transaction() as database:
+        wish = preferences.wish_of(database, viewer().id)
+        last = {channel: ledger.latest_of(database, viewer().id, channel, limit=1) for channel in Channel}
+    url = wish.webhook_url if wish else None
+    return render_template(
+        "notifications/settings.html",
+        can_mail=parts().settings.can_mail,
+        confirmed=wish is not None and wish.email == viewer().email,
+        email_on=wish is not None and wish.email_on and wish.email == viewer().email,
+        url=url,
+        gone=wish if wish and wish.webhook_gone_url and not url else None,
+        typed=url if typed is None else typed,
+        error=error,
+        secret=secret,
+        mail=last_word(last[Channel.EMAIL]),
+        hook=last_word([one for one in last[Channel.WEBHOOK] if one.target == url]),
+        done=get_flashed_messages(),
+    )
+
+
+def last_word(found: Sequence[Notice]) -> Notice | None:
+    """The newest notice of a channel; None: none was ever owed there."""
+    return found[0] if found else None
+
+
+@notices.post("/account/notices/email")
+@login_required  # type: ignore[untyped-decorator]
+@limiter.limit("6 per hour", key_func=sender_key)
+def email() -> ResponseReturnValue:
+    """Switch mails on or off. An address that was never confirmed gets a link first."""
+    if not parts().settings.can_mail:
+        abort(404)
+    account = viewer()
+    wanted = "on" in request.form
+    with transaction() as database:
+        wish = preferences.wish_of(database, account.id)
+        confirmed = wish is not None and wish.email == account.email
+        if confirmed:
+            preferences.wish_email(database, account.id, account.email, on=wanted, language=language())
+        elif wanted:
+            owe_mail(
+                database,
+                account.email,
+                "email.confirm",
+                {"account": account.id.hex, "address": account.email},
+                account_id=account.id,
+                useful_for_seconds=LINK_LIVES_SECONDS,
+            )
+    if wanted and not confirmed:
+        flash(messages.confirm_first(account.email))
+    else:
+        flash(str(messages.EMAIL_ON if wanted else messages.EMAIL_OFF))
+    return redirect(url_for("notices.show"), 303)
+
+
+@notices.get("/account/notices/confirm/<token>")
+@login_required  # type: ignore[untyped-decorator]
+def ask_to_confirm(token: str) -> ResponseReturnValue:
+    """The page a confirming link leads to. Only its button changes anything: programs open links in mails too."""
+    if not _is_theirs(token):
+        flash(str(messages.LINK_TOO_OLD))
+        return redirect(url_for("notices.show"), 303)
+    return render_template("notifications/confirm_email.html", token=token)
+
+
+@notices.post("/account/notices/confirm/<token>")
+@login_required  # type: ignore[untyped-decorator]
+def confirm(token: str) -> ResponseReturnValue:
+    """The address is its owner's: mails are on."""
+    if _is_theirs(token):
+        with transaction() as database:
+            preferences.wish_email(database, viewer().id, viewer().email, on=True, language=language())
+            prove_address(database, viewer().id)
+        flash(str(messages.EMAIL_ON))
+    else:
+        flash(str(messages.LINK_TOO_OLD))
+    return redirect(url_for("notices.show"), 303)
+
+
+def _is_theirs(token: str) -> bool:
+    proven = read_token(parts().settings, "confirm mail address", token, max_age_seconds=LINK_LIVES_SECONDS)
+    return proven == [viewer().id.hex, viewer().email]
+
+
+@notices.post("/account/notices/webhook")
+@login_required  # type: ignore[untyped-decorator]
+@limiter.limit("30 per hour", key_func=sender_key)
+def webhook() -> ResponseReturnValue:
+    """Where to send what happens; the answer shows the secret, this once. The same address again: a new secret."""
+    typed = request.form.get("url", "").strip()
+    try:
+        # The name is resolved by the worker at each delivery: here a slow name server would hold up the site.
+        read_target(typed, loopback=parts().settings.webhook_loopback)
+    except TargetRefused as refused:
+        return page(error=messages.TARGETS[refused.code], typed=typed[:600]), 422
+    with transaction() as database:
+        secret = preferences.wish_webhook(database, viewer().id, typed)
+    return page(secret=secret), 201
+
+
+@notices.post("/account/notices/webhook/remove")
+@login_required  # type: ignore[untyped-decorator]
+def remove_webhook() -> ResponseReturnValue:
+    """Send nothing there any more."""
+    with transaction() as database:
+        preferences.drop_webhook(database, viewer().id)
+    flash(str(messages.WEBHOOK_REMOVED))
+    return redirect(url_for("notices.show"), 303)
+
+
+@notices.post("/account/notices/test")
+@login_required  # type: ignore[untyped-decorator]
+@limiter.limit("10 per 10 minutes", key_func=sender_key)
+def test() -> ResponseReturnValue:
+    """Send something harmless by the way the notices go."""
+    channel = Channel.EMAIL if request.form.get("channel") == Channel.EMAIL else Channel.WEBHOOK
+    with transaction() as database:
+        wish = preferences.wish_of(database, viewer().id)
+        target = None if wish is None else wish.email if channel is Channel.EMAIL else wish.webhook_url
+        if target is None:
+            abort(404)
+        owe(
+            database,
+            channel,
+            target,
+            "test",
+            {},
+            account_id=viewer().id,
+            useful_for_seconds=TEST_IS_USEFUL_SECONDS,
+        )
+    flash(str(messages.TEST_SENT))
+    return redirect(url_for("notices.show"), 303)
+
+
+@notices.post("/jobs/<uuid:job_id>/email")
+@login_required  # type: ignore[untyped-decorator]
+def for_job(job_id: uuid.UUID) -> ResponseReturnValue:
+    """For this one job, mail or none, whatever is said for all."""
+    with transaction() as database:
+        if job_views.job_of(database, job_id, viewer().id) is None:
+            abort(404)
+        preferences.wish_email_for_job(database, job_id, viewer().id, wanted=request.form.get("wanted") == "yes")
+    return redirect(url_for("jobs.show", job_id=job_id), 303)
+
+
+@notices.errorhandler(RateLimitExceeded)
+def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
+    """Nothing was sent or changed."""
+    return page(error=messages.TOO_MANY), 429

@@ -1,0 +1,71 @@
+"""Whom an operator invites to make an account. The link is shown once."""
+
+from __future__ import annotations
+
+import uuid
+
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from webapp.accounts import messages
+from webapp.auth import email_addresses, invitations
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.http import form_fields
+from webapp.services import parts, site_origin
+
+ops_invitations = Blueprint("ops_invitations", __name__, url_prefix="/ops")
+
+
+@ops_invitations.get("/invitations")
+def show() -> ResponseReturnValue:
+    """The invitations that can still be used, and the form for a new one."""
+    return page(), 200
+
+
+@ops_invitations.post("/invitations")
+def invite() -> ResponseReturnValue:
+    """Make an invitation and show its link, this once."""
+    if parts().settings.registration != "invite":
+        abort(404)
+    typed = request.form.get("email", "").strip()
+    email = email_addresses.normal_email(typed) if typed else None
+    days = form_fields.number_in(request.form.get("days", "").strip(), invitations.MOST_DAYS)
+    errors = {}
+    if typed and email is None:
+        errors["email"] = messages.NO_ADDRESS
+    if days is None:
+        errors["days"] = messages.INVITED_WRONG_DAYS.format(most=invitations.MOST_DAYS)
+    if days is None or errors:
+        return page(errors=errors), 422
+    with transaction() as database:
+        token = invitations.invite(database, email=email, made_by=viewer().email, days=days)
+    return page(link=site_origin() + url_for("accounts.invited", token=token), invited=email), 201
+
+
+@ops_invitations.post("/invitations/<uuid:invitation_id>/withdraw")
+def withdraw(invitation_id: uuid.UUID) -> ResponseReturnValue:
+    """Take it back before it is used."""
+    with transaction() as database:
+        found = invitations.withdraw(database, invitation_id)
+    if not found:
+        abort(404)
+    flash(messages.INVITATION_WITHDRAWN)
+    return redirect(url_for("ops_invitations.show"), 303)
+
+
+def page(*, errors: dict[str, str] | None = None, link: str | None = None, invited: str | None = None) -> str:
+    """The page; `link` is that of the one just made, `invited` whom it is for, None for anybody."""
+    with transaction() as database:
+        found = invitations.open_ones(database)
+    return render_template(
+        "ops/invitations.html",
+        invitations=found,
+        by_invitation=parts().settings.registration == "invite",
+        errors=errors or {},
+        typed=request.form,
+        days=invitations.DAYS,
+        link=link,
+        invited=invited,
+        done=get_flashed_messages(),
+    )

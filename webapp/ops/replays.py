@@ -1,0 +1,179 @@
+"""Putting failed work back: which, what would happen, why, and how far it is."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+
+from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+from werkzeug.datastructures import MultiDict
+
+from tasks.cli.messages import CAUSES, ENDED_BECAUSE, HELD_UP, LEFT_ALONE, LONGEST_NOTE
+from tasks.cli.replays import PER_MINUTE
+from tasks.ledger.errors import Category
+from tasks.ledger.keys import reference_of
+from tasks.ledger.models.control import Cause, ReplayState
+from tasks.ledger.replays import progress as replays_progress
+from tasks.ledger.replays import replays, selection
+from tasks.ledger.replays.selection import Choice
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.http import form_fields
+from webapp.jobs import messages
+from webapp.ops.work import note_of
+from webapp.services import parts
+
+ops_replays = Blueprint("ops_replays", __name__, url_prefix="/ops/replays")
+
+POLL_SECONDS = 2
+NEWEST = 20
+MOST_ITEMS = 100
+CAUSE_MISSING = "Choose why these may go through now."
+NOTE_MISSING = "Say why, in a few words. The history keeps it."
+RATE_WRONG = f"Write a number from 1 to {replays.FASTEST_PER_MINUTE}."
+
+
+@ops_replays.get("", endpoint="replays")
+def replays_list() -> ResponseReturnValue:
+    """What has failed, by cause, and the replays so far."""
+    queue = parts().settings.queue_name
+    with transaction() as database:
+        failures = selection.failures(database, queue)
+        newest = replays_progress.newest(database, queue, limit=NEWEST)
+    return render_template(
+        "ops/replays.html", failures=failures, replays=newest, why=messages.failure_of, ended=ENDED_BECAUSE
+    )
+
+
+@ops_replays.get("/new")
+def replay_new() -> ResponseReturnValue:
+    """The dry run of what was chosen, and the form that does it."""
+    return new_page(choice_of(request.args))
+
+
+def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
+    """What would happen with each category, and the form, with each error beside its field."""
+    settings = parts().settings
+    with transaction() as database:
+        judged = selection.judge(database, settings.queue_name, choice)
+        held_up = replays.held_up(database, settings.queue_name, settings.lane)
+    return render_template(
+        "ops/new_replay.html",
+        choice=choice,
+        groups=selection.grouped(judged),
+        named=judged if choice.category is None else [],
+        would=sum(one.why is None for one in judged),
+        most=selection.MOST_AT_ONCE,
+        held_up=HELD_UP.get(held_up or ""),
+        left_alone=LEFT_ALONE,
+        why=messages.failure_of,
+        reference_of=reference_of,
+        causes=CAUSES,
+        typed=request.form,
+        errors=errors or {},
+        per_minute=PER_MINUTE,
+        fastest=replays.FASTEST_PER_MINUTE,
+        longest_note=LONGEST_NOTE,
+    )
+
+
+@ops_replays.post("")
+def replay_begin() -> ResponseReturnValue:
+    """Put them back: the first one at once, the others in turn."""
+    settings, choice, note = parts().settings, choice_of(request.form), note_of(request.form)
+    cause, rate = request.form.get("cause", ""), form_fields.number_in(request.form.get("per_minute", ""), 10**9)
+    errors = {
+        **({} if cause in set(Cause) else {"cause": CAUSE_MISSING}),
+        **({} if note else {"note": NOTE_MISSING}),
+        **({} if rate and rate <= replays.FASTEST_PER_MINUTE else {"per_minute": RATE_WRONG}),
+    }
+    if errors or rate is None:
+        return new_page(choice, errors), 422
+    with transaction() as database:
+        judged = selection.judge(database, settings.queue_name, choice)
+        replay_id = None
+        if any(one.why is None for one in judged):
+            replay_id = replays.begin(
+                database,
+                settings.queue_name,
+                choice,
+                cause=Cause(cause),
+                note=note,
+                by=viewer().email,
+                per_minute=rate,
+                terms=settings.replay_terms,
+            )
+    if replay_id is None:
+        return new_page(choice), 409
+    return redirect(url_for("ops_replays.replay", replay_id=replay_id), 303)
+
+
+@ops_replays.get("/<uuid:replay_id>")
+def replay(replay_id: uuid.UUID) -> ResponseReturnValue:
+    """How far a replay is, and what became of its jobs."""
+    with transaction() as database:
+        shown = _progress(database, replay_id)
+    return render_template("ops/replay.html", **shown, causes=CAUSES, longest_note=LONGEST_NOTE)
+
+
+@ops_replays.get("/<uuid:replay_id>/now")
+def replay_now(replay_id: uuid.UUID) -> ResponseReturnValue:
+    """The part of that page that it asks for again and again: 204 while it would look the same."""
+    with transaction() as database:
+        shown = _progress(database, replay_id)
+    if request.args.get("seen") == shown["seen"]:
+        return Response(status=204)
+    return render_template("ops/_replay.html", **shown, fragment=True)
+
+
+def _progress(database: Session, replay_id: uuid.UUID) -> dict[str, object]:
+    settings = parts().settings
+    progress = replays_progress.one(database, settings.queue_name, replay_id)
+    if progress is None:
+        abort(404)
+    running = progress.replay.state == ReplayState.RUNNING
+    held_up = replays.held_up(database, settings.queue_name, settings.lane) if running else None
+    body = render_template(
+        "ops/_replay_body.html",
+        progress=progress,
+        items=replays_progress.items_of(database, replay_id, limit=MOST_ITEMS),
+        most=MOST_ITEMS,
+        badges=messages.BADGES,
+        left_alone=LEFT_ALONE,
+        held_up=HELD_UP.get(held_up or ""),
+        ended=ENDED_BECAUSE,
+        reference_of=reference_of,
+    )
+    return {
+        "progress": progress,
+        "body": body,
+        "seen": hashlib.sha256(body.encode()).hexdigest()[:16],
+        "seconds": POLL_SECONDS if running or progress.under_way else None,
+        "running": running,
+    }
+
+
+@ops_replays.post("/<uuid:replay_id>/stop")
+def replay_stop(replay_id: uuid.UUID) -> ResponseReturnValue:
+    """Put no more of its jobs back."""
+    with transaction() as database:
+        queue = parts().settings.queue_name
+        replays.stop(database, queue, replay_id, by=viewer().email, note=note_of(request.form))
+    return redirect(url_for("ops_replays.replay", replay_id=replay_id), 303)
+
+
+def choice_of(given: MultiDict[str, str]) -> Choice:
+    """What was chosen: named jobs, or a category and a code. 404 for what chooses nothing."""
+    category = given.get("category", "")
+    if category in set(Category):
+        return Choice(category=category, code=given.get("code", "").replace("\0", "") or None)
+    try:
+        jobs = [uuid.UUID(name) for name in given.getlist("job")]
+    except ValueError:
+        abort(404)
+    if not jobs:
+        abort(404)
+    return Choice(jobs)

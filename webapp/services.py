@@ -1,0 +1,68 @@
+"""What an app is made of besides Flask's own parts, made once an app."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import urlsplit
+
+from flask import Flask, current_app, request
+
+from tasks.queue import DeliveryQueue
+from tasks.queue.dispatcher import Dispatcher
+from tasks.queue.redis_client import connect
+from tasks.settings import Settings
+from webapp.auth.oidc import SignInService
+from webapp.database import transaction
+from webapp.http.long_polling import Waits
+
+REDIS_CONNECTIONS = 2
+REDIS_ANSWERS_WITHIN_SECONDS = 0.25
+"""A request goes on without Redis after that: the dispatcher's loop delivers what was left."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Settings, the way to the queue, the dispatcher that is asked once after each commit, the places to wait and to
+    export, and the service to sign in with, None where there is none.
+    """
+
+    settings: Settings
+    queue: DeliveryQueue
+    dispatcher: Dispatcher
+    waits: Waits
+    exports: threading.BoundedSemaphore
+    sign_in_service: SignInService | None
+
+
+def join(app: Flask, settings: Settings) -> Parts:
+    """Make the parts of this app."""
+    connection = connect(settings, connections=REDIS_CONNECTIONS, answer_within_seconds=REDIS_ANSWERS_WITHIN_SECONDS)
+    queue = DeliveryQueue(settings, connection)
+    made = Parts(
+        settings,
+        queue,
+        Dispatcher(transaction, queue),
+        Waits(settings.web_threads // 2),
+        export_places(settings),
+        SignInService(app, settings) if settings.sign_in_service else None,
+    )
+    app.extensions["waybill"] = made
+    return made
+
+
+def export_places(settings: Settings) -> threading.BoundedSemaphore:
+    """An export keeps a thread for as long as its reader takes, so only some of them are for exports."""
+    return threading.BoundedSemaphore(max(1, settings.web_threads // 4))
+
+
+def site_origin() -> str:
+    """Return scheme and host of this site, to stand before a path of `url_for`. As it was set, or as asked."""
+    found = urlsplit(parts().settings.app_base_url or request.url_root)
+    return f"{found.scheme}://{found.netloc}"
+
+
+def parts() -> Parts:
+    """The parts of the app that answers this request."""
+    return cast(Parts, current_app.extensions["waybill"])

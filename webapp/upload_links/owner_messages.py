@@ -1,0 +1,44 @@
+"""What the owner of upload links reads about them, on their page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tasks.i18n import _, lazy
+from webapp.text.numbers import number
+from webapp.upload_links.links import MOST_LINKS, MOST_ORIGINS, MOST_USES, LinkState
+
+STATES: Mapping[LinkState, str] = {
+    LinkState.OPEN: lazy("Open"),
+    LinkState.USED_UP: lazy("Used up"),
+    LinkState.EXPIRED: lazy("Expired"),
+    LinkState.REVOKED: lazy("Revoked"),
+}
+LIVES: Mapping[str, tuple[int, str]] = {
+    "hour": (3600, lazy("1 hour")),
+    "day": (24 * 3600, lazy("1 day")),
+    "week": (7 * 24 * 3600, lazy("7 days")),
+    "month": (30 * 24 * 3600, lazy("30 days")),
+    "year": (365 * 24 * 3600, lazy("a year")),
+}
+"""How long a new link may live: the word in the form, seconds, and what a person reads."""
+REVOKED = lazy("The link has been revoked. Nothing more is handed in by it; your documents stay.")
+NAME_MISSING = lazy("Give the link a name, so that you know later where it is used.")
+LIFE_WRONG = lazy("Choose how long the link may be used.")
+RETURN_WRONG = lazy("Use a whole address that starts with https://.")
+
+
+def uses_wrong() -> str:
+    return _("Write a number of documents from 1 to %(most)s.", most=number(MOST_USES))
+
+
+def too_many_sites() -> str:
+    return _("Name at most %(most)s sites.", most=number(MOST_ORIGINS))
+
+
+def too_many_links() -> str:
+    return _("There are %(most)s open links already. Revoke some first.", most=number(MOST_LINKS))
+
+
+def site_wrong(typed: str) -> str:
+    return _("“%(typed)s” is not an address like https://www.example.org.", typed=typed)

@@ -1,0 +1,150 @@
+"""The page on which a person sees their upload links, makes one, and revokes one. Programs do the same by the API."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from flask import Blueprint, abort, flash, get_flashed_messages, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_login import login_required
+
+from webapp.auth.sessions import viewer
+from webapp.database import transaction
+from webapp.http import form_fields, pagination
+from webapp.http.rejection import NotAccepted
+from webapp.jobs.submission import offered, options_in_form, workflow_of
+from webapp.services import parts, site_origin
+from webapp.text.strings import cut, one_line
+from webapp.upload_links import links
+from webapp.upload_links import owner_messages as words
+from webapp.upload_links.links import Link, Terms, TooManyLinks
+
+my_upload_links = Blueprint("my_upload_links", __name__)
+
+PAGE = 20
+LIFE, USES = "month", "10"
+"""What the form says at first: for a page that stays as it is, and for no more documents than one would pay for."""
+LONGEST_SHOWN = 80
+
+
+@my_upload_links.get("/account/upload-links")
+@login_required  # type: ignore[untyped-decorator]
+def show() -> ResponseReturnValue:
+    """One's links, newest first, and the form for another."""
+    return page()
+
+
+@my_upload_links.post("/account/upload-links")
+@login_required  # type: ignore[untyped-decorator]
+def make() -> ResponseReturnValue:
+    """Make a link; the answer shows what to put on one's page, this once."""
+    errors: dict[str, str] = {}
+    terms = read_terms(request.form, errors)
+    if terms is None:
+        return page(errors=errors), 422
+    try:
+        with transaction() as session:
+            link_id = links.make_link(session, viewer().id, terms, kept_days=parts().settings.retention_days)
+            made = links.link_of(session, link_id, viewer().id)
+    except TooManyLinks:
+        return page(errors={"form": words.too_many_links()}), 409
+    return page(made=made), 201
+
+
+@my_upload_links.post("/account/upload-links/<uuid:link_id>/revoke")
+@login_required  # type: ignore[untyped-decorator]
+def revoke(link_id: uuid.UUID) -> ResponseReturnValue:
+    """Close a link for good."""
+    with transaction() as session:
+        found = links.link_of(session, link_id, viewer().id)
+        links.revoke(session, link_id, viewer().id)
+    if found is None:
+        abort(404)
+    flash(str(words.REVOKED))
+    return redirect(url_for("my_upload_links.show"), 303)
+
+
+def page(*, errors: Mapping[str, str] | None = None, made: Link | None = None) -> str:
+    """The page with each error beside its field; `made` is the link that was just made."""
+    before = pagination.read(request.args.get("before", ""))
+    with transaction() as session:
+        found = links.links_of(session, viewer().id, limit=PAGE + 1, before=before)
+    older = (found[PAGE - 1].row.created_at, found[PAGE - 1].row.id) if len(found) > PAGE else None
+    typed = request.form if errors else {}
+    names = [workflow.name for workflow in offered()]
+    return render_template(
+        "upload_links/manage.html",
+        links=found[:PAGE],
+        older=pagination.after(older) if older else None,
+        paged=before is not None,
+        made=made,
+        errors=errors or {},
+        typed=typed,
+        workflows=offered(),
+        chosen=typed.get("workflow") if typed.get("workflow") in names else names[0],
+        states=words.STATES,
+        lives=words.LIVES,
+        life=typed.get("life", LIFE),
+        uses=typed.get("max_uses", USES),
+        site=site_origin(),
+        done=get_flashed_messages(),
+    )
+
+
+def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
+    """What the form asks for; None where something is wrong with it, and what that is stands in `errors`, by field."""
+    name = cut(one_line(form.get("name", "")), links.LONGEST_NAME)
+    uses = form_fields.number_in(form.get("max_uses", "").strip(), links.MOST_USES)
+    life = words.LIVES.get(form.get("life", ""))
+    back = form.get("return_url", "").strip()
+    origins = _origins(form.get("frame_origins", ""), errors)
+    if not name:
+        errors["name"] = words.NAME_MISSING
+    if uses is None:
+        errors["max_uses"] = words.uses_wrong()
+    if life is None:
+        errors["life"] = words.LIFE_WRONG
+    if back and not links.is_address(back):
+        errors["return_url"] = words.RETURN_WRONG
+    try:
+        workflow = workflow_of(form.get("workflow", "summary"))
+        options = options_in_form(workflow, form)
+    except NotAccepted as refused:
+        errors[refused.field] = refused.sentence
+        return None
+    if errors or uses is None or life is None:
+        return None
+    return Terms(
+        name=name,
+        workflow=workflow.name,
+        options=options,
+        expires_in_seconds=life[0],
+        max_uses=uses,
+        frame_origins=origins,
+        return_url=back or None,
+        show_result="show_result" in form,
+    )
+
+
+def _origins(typed: str, errors: dict[str, str]) -> list[str]:
+    """The sites that were named, one a line or a word."""
+    found = [(one, _origin_in(one)) for one in typed.split()]
+    wrong = next((one for one, origin in found if origin is None), None)
+    if wrong is not None:
+        errors["frame_origins"] = words.site_wrong(cut(one_line(wrong), LONGEST_SHOWN))
+    origins = list(dict.fromkeys(origin for _, origin in found if origin is not None))
+    if len(origins) > links.MOST_ORIGINS:
+        errors["frame_origins"] = words.too_many_sites()
+    return origins
+
+
+def _origin_in(typed: str) -> str | None:
+    """The site that somebody means who types its name, or copies the address of one of its pages."""
+    try:
+        address = urlsplit(typed if "://" in typed else f"https://{typed}")
+    except ValueError:
+        return None
+    origin = f"{address.scheme}://{address.netloc}".lower()
+    return origin if links.is_origin(origin) else None

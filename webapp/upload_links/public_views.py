@@ -1,0 +1,235 @@
+"""What people without an account see: the form of an upload link, and what became of what they handed in.
+
+These pages are made to be shown in a frame of another site, where browsers keep cookies back. So no session is read or
+begun here: the right to be here is in the address, and the form brings a proof that it was made here. Who is signed in
+to Waybill in the same browser is nobody here. Only the origins that the link names may show these pages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from flask import Blueprint, Response, abort, g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_limiter import RateLimitExceeded
+from sqlalchemy.exc import IntegrityError
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from tasks.workflows import WORKFLOWS, OptionsWrong
+from tasks.workflows.base import check_options
+from webapp.database import transaction
+from webapp.extensions import client_address, limiter
+from webapp.http import form_fields, request_body
+from webapp.http.errors import seconds_until_allowed
+from webapp.http.rejection import NotAccepted
+from webapp.http.security import content_security_policy
+from webapp.jobs import messages
+from webapp.jobs import status as jobs_status
+from webapp.jobs.document_input import HandedIn, chosen_files, take_form
+from webapp.jobs.downloads import attachment, result_name
+from webapp.jobs.status import StatusPage
+from webapp.jobs.submission import submit, workflow_of
+from webapp.limits import OverLimit
+from webapp.services import parts
+from webapp.upload_links import links, public_messages, signed_urls
+from webapp.upload_links.links import Link, LinkClosed, LinkState
+
+embed = Blueprint("embed", __name__)
+
+
+@embed.url_value_preprocessor
+def forget_who_is_signed_in(endpoint: str | None, values: dict[str, object] | None) -> None:
+    g.nobody = True
+
+
+@embed.after_request
+def let_be_framed(response: Response) -> Response:
+    """By the origins of the link, where there is one."""
+    response.headers["Content-Security-Policy"] = content_security_policy(g.get("frame_origins", ()))
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def sender_key() -> str:
+    """Who hands in by which link, without the link itself: Redis is told nothing that opens anything."""
+    token = str((request.view_args or {}).get("token"))
+    return f"upload:{hashlib.sha256(token.encode()).hexdigest()[:32]}:{client_address()}"
+
+
+@embed.get("/embed/<token>")
+def form(token: str) -> ResponseReturnValue:
+    """The form, or why it takes nothing now."""
+    link = _link_or_404(token)
+    return form_page(link) if link.state is LinkState.OPEN else closed_page(link)
+
+
+@embed.post("/embed/<token>")
+@limiter.limit("30 per 10 minutes", key_func=sender_key)
+def hand_in(token: str) -> ResponseReturnValue:
+    """Accept a document for the owner of the link. The same form sent again leads to the same job."""
+    link = _link_or_404(token)
+    if link.state is LinkState.REVOKED:
+        return closed_page(link)
+    form_key = signed_urls.read_form(request.form.get("form_token", ""), link.row.id)
+    try:
+        if form_key is None:
+            raise NotAccepted("form_too_old", public_messages.FORM_TOO_OLD, field="form", status=400)
+        chosen = chosen_files(request.form, request.files, most=1)
+        job_id = _record(link, take_form(request.form, chosen, parts().settings), form_key)
+    except OverLimit as refused:
+        return *form_page(link, {"form": refused.told_to_sender}, refused.status), refused.headers
+    except NotAccepted as refused:
+        return form_page(link, {refused.field: refused.told}, refused.status)
+    except LinkClosed:
+        return closed_page(_link_or_404(token))
+    except IntegrityError:  # the account was deleted between two of our statements
+        abort(404)
+    receipt = links.receipt_of(link.row.id, job_id)
+    return redirect(url_for("embed.show", receipt=receipt, by=link.token), 303)
+
+
+def _record(link: Link, handed_in: HandedIn, form_key: uuid.UUID) -> uuid.UUID:
+    """The job of this form. A wish of its own: who else handed in the same document is nobody's business."""
+    workflow = workflow_of(link.row.workflow)
+    try:
+        options = check_options(workflow, link.row.options)
+    except OptionsWrong:
+        raise NotAccepted("no_longer_offered", public_messages.NO_LONGER_OFFERED, field="form", status=409) from None
+    return submit(
+        link.row.account_id,
+        handed_in,
+        workflow,
+        options,
+        fresh_run_key=f"upload-link-{link.row.id.hex}-{form_key.hex}",
+        with_new=lambda session, job_id: links.take_use(session, link.row.id, job_id),
+    ).job_id
+
+
+@embed.errorhandler(RequestEntityTooLarge)
+def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
+    """More than a form may hold: what was typed comes back, and the file does not."""
+    sentence = messages.file_too_large(parts().settings.max_upload_bytes)
+    return form_page(_link_or_404(_token()), {"file": sentence}, 413)
+
+
+@embed.errorhandler(RateLimitExceeded)
+def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
+    """Too many in too short a time from one address."""
+    sentence = public_messages.too_often(seconds_until_allowed())
+    response = Response(*form_page(_link_or_404(_token()), {"form": sentence}, 429))
+    response.headers["Retry-After"] = str(seconds_until_allowed())
+    return response
+
+
+def _token() -> str:
+    return str((request.view_args or {}).get("token"))
+
+
+@embed.get("/handed-in/<receipt>")
+def show(receipt: str) -> ResponseReturnValue:
+    """What became of a document, for whoever handed it in."""
+    link, page = _page(receipt)
+    if page is None:
+        return gone_page(link)
+    return render_template("upload_links/public/show.html", **_shown(link, page, receipt))
+
+
+@embed.get("/handed-in/<receipt>/status")
+def status(receipt: str) -> ResponseReturnValue:
+    """The fragment the page polls for: 204 while it shows everything there is to show."""
+    link, page = _page(receipt)
+    if page is None:
+        return "", 404, {"HX-Redirect": url_for("embed.show", receipt=receipt)}
+    known = (form_fields.number_asked("rev"), request.args.get("t", ""))
+    if page.poll is not None and known == (page.poll.revision, page.poll.tier):
+        return Response(status=204)
+    announce = request.args.get("said") != jobs_status.said_of(page.job)
+    return render_template(
+        "upload_links/public/_status.html", **_shown(link, page, receipt), fragment=True, announce=announce
+    )
+
+
+@embed.get("/handed-in/<receipt>/result.md")
+def result(receipt: str) -> ResponseReturnValue:
+    """The result as Markdown, where the link lets it be shown; 404 until there is one."""
+    link, page = _page(receipt)
+    if page is None or page.result is None or not link.row.show_result:
+        abort(404)
+    return attachment(page.result.text.encode(), f"{result_name(page.job)}.md", "text/markdown; charset=utf-8")
+
+
+def _link_or_404(token: str) -> Link:
+    with transaction() as session:
+        link = links.link_at(session, token)
+    if link is None:
+        abort(404)
+    g.frame_origins = link.row.frame_origins
+    return link
+
+
+def _page(receipt: str) -> tuple[Link, StatusPage | None]:
+    """The link and the job behind a receipt; no job once it is deleted, or when the link was revoked."""
+    with transaction() as session:
+        found = links.link_and_job_at(session, receipt)
+        if found is None:
+            abort(404)
+        link, job_id = found
+        page = None
+        if job_id is not None and link.state is not LinkState.REVOKED:
+            page = jobs_status.page_of(session, job_id, link.row.account_id, parts().settings)
+    g.frame_origins = link.row.frame_origins
+    return link, page
+
+
+def _shown(link: Link, page: StatusPage, receipt: str) -> dict[str, object]:
+    # The address of a document's page may be passed on, and must not let others hand in. So it says nothing of the
+    # link, unless the link stands beside it, as it does for whoever has just handed something in.
+    by = link.token if request.args.get("by") == link.token else None
+    return {
+        "link": link,
+        "page": page,
+        "job": page.job,
+        "receipt": receipt,
+        "says": public_messages.said_to_sender(page, result_shown=link.row.show_result),
+        "by": by,
+        "may_send_more": by is not None and link.state is LinkState.OPEN,
+        "back": _way_back(link),
+    }
+
+
+def form_page(link: Link, errors: Mapping[str, object] | None = None, status: int = 200) -> tuple[str, int]:
+    """The form with what was typed kept, and each error beside its field."""
+    page = render_template(
+        "upload_links/public/form.html",
+        link=link,
+        workflow=WORKFLOWS.get(link.row.workflow),
+        proof=signed_urls.sign_form(link.row.id, uuid.uuid4()),
+        typed=request_body.typed(),
+        errors=errors or {},
+        settings=parts().settings,
+        back=_way_back(link),
+    )
+    return page, status
+
+
+def closed_page(link: Link) -> tuple[str, int]:
+    """Why the link takes nothing."""
+    return render_template(
+        "upload_links/public/closed.html", said=public_messages.CLOSED[link.state], back=_way_back(link)
+    ), 410
+
+
+def gone_page(link: Link) -> tuple[str, int]:
+    """The document was deleted, or the link was revoked."""
+    return render_template(
+        "upload_links/public/closed.html", said=public_messages.HANDED_IN_GONE, back=_way_back(link)
+    ), 410
+
+
+def _way_back(link: Link) -> tuple[str, str] | None:
+    """Where the owner wants people to go on, and the name of that site; None if nothing was said."""
+    address = link.row.return_url
+    return None if address is None else (address, urlsplit(address).hostname or address)
