@@ -199,7 +199,7 @@ def questions(settings: Settings) -> dict[str, Callable[..., object]]:
         "jobs by state": job_views.jobs_by_state,
         "sweep: expired claims": lambda session: stale.expired_claims(session, queue=queue, limit=200),
         "sweep: past the deadline": lambda session: stale.waiting_past_deadline(session, queue=queue, limit=200),
-        "sweep: owed nothing": lambda session: stale.unowed_waiting(session, queue=queue, limit=200),
+        "sweep: owed nothing": lambda session: stale.waiting_without_delivery(session, queue=queue, limit=200),
         "claims: how many are active": lambda session: gate.active(session, queue),
         "replays: when the next is due": lambda session: replays.seconds_until_next(session, queue),
         "dispatcher: next due": lambda session: outbox.seconds_until_next_due(session, queue),

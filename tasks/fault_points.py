@@ -36,7 +36,7 @@ _stall_at = os.environ.get("WAYBILL_STALL_AT")
 _hang_at = os.environ.get("WAYBILL_HANG_AT")
 
 
-def reached(point: str) -> None:
+def fault_point(point: str) -> None:
     """This moment has come."""
     if point == _die_at:
         os.kill(os.getpid(), signal.SIGKILL)

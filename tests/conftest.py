@@ -134,11 +134,11 @@ def made_app(addresses: dict[str, str]) -> Flask:
 def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
     """The web app over the emptied services. A test that changes it makes one of its own: `make_app`."""
     from webapp.extensions import db
-    from webapp.http.long_polling import Waits
+    from webapp.http.long_polling import LongPollSlots
     from webapp.services import export_places
 
     config, joined = dict(made_app.config), made_app.extensions["waybill"]
-    free = {"waits": Waits(joined.settings.web_threads // 2), "exports": export_places(joined.settings)}
+    free = {"waits": LongPollSlots(joined.settings.web_threads // 2), "exports": export_places(joined.settings)}
     made_app.extensions["waybill"] = replace(joined, **free)  # whatever an earlier test has left occupied
     yield made_app
     made_app.config.clear()

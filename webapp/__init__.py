@@ -34,7 +34,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     request_log.init_app(app)
     locale.init_app(app)
     access.init_app(app)
-    connection = services.join(app, settings).queue.connection
+    connection = services.init_app(app, settings).queue.connection
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": connection.connection_pool}
     proxy_faults.init_app(app, without_cookies=WITHOUT_COOKIES)

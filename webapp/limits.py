@@ -14,12 +14,12 @@ from markupsafe import Markup
 
 from tasks.i18n import _, gettext, lazy
 from tasks.ledger.accounts import limits
-from tasks.ledger.accounts.limits import Allowance, Limit, LimitReached, Standing
-from webapp.auth.sessions import viewer
+from tasks.ledger.accounts.limits import Allowance, Limit, LimitReached, LimitUsage
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http.form_fields import whole_number
 from webapp.http.rejection import NotAccepted
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.dates import clock_in_words, day_in_words
 from webapp.text.numbers import number
 
@@ -127,17 +127,17 @@ def within_limits() -> Iterator[None]:
         raise OverLimit(reached.allowance) from None
 
 
-def standing_of(account_id: uuid.UUID) -> Standing:
+def standing_of(account_id: uuid.UUID) -> LimitUsage:
     """How far the account has used up its limits."""
     with transaction() as session:
-        return limits.standing(session, account_id, parts().settings.limits)
+        return limits.usage_of(session, account_id, services().settings.limits)
 
 
 @dataclass(frozen=True)
 class Shown:
     """The limits of an account as its pages show them. `with_tokens`: also where tokens have no limit."""
 
-    standing: Standing
+    standing: LimitUsage
     with_tokens: bool
 
     @property
@@ -171,4 +171,6 @@ class Shown:
 
 def my_limits() -> Shown:
     """What this person's pages show. Tokens without a limit are shown to whom the site tells what work costs."""
-    return Shown(standing_of(viewer().id), parts().settings.show_cost_to_owner or viewer().is_operator)
+    return Shown(
+        standing_of(current_account().id), services().settings.show_cost_to_owner or current_account().is_operator
+    )

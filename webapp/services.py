@@ -15,7 +15,7 @@ from tasks.queue.redis_client import connect
 from tasks.settings import Settings
 from webapp.auth.oidc import SignInService
 from webapp.database import transaction
-from webapp.http.long_polling import Waits
+from webapp.http.long_polling import LongPollSlots
 
 REDIS_CONNECTIONS = 2
 REDIS_ANSWERS_WITHIN_SECONDS = 0.25
@@ -23,7 +23,7 @@ REDIS_ANSWERS_WITHIN_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class Parts:
+class Services:
     """Settings, the way to the queue, the dispatcher that is asked once after each commit, the places to wait and to
     export, and the service to sign in with, None where there is none.
     """
@@ -31,20 +31,20 @@ class Parts:
     settings: Settings
     queue: DeliveryQueue
     dispatcher: Dispatcher
-    waits: Waits
+    waits: LongPollSlots
     exports: threading.BoundedSemaphore
     sign_in_service: SignInService | None
 
 
-def join(app: Flask, settings: Settings) -> Parts:
+def init_app(app: Flask, settings: Settings) -> Services:
     """Make the parts of this app."""
     connection = connect(settings, connections=REDIS_CONNECTIONS, answer_within_seconds=REDIS_ANSWERS_WITHIN_SECONDS)
     queue = DeliveryQueue(settings, connection)
-    made = Parts(
+    made = Services(
         settings,
         queue,
         Dispatcher(transaction, queue),
-        Waits(settings.web_threads // 2),
+        LongPollSlots(settings.web_threads // 2),
         export_places(settings),
         SignInService(app, settings) if settings.sign_in_service else None,
     )
@@ -59,10 +59,10 @@ def export_places(settings: Settings) -> threading.BoundedSemaphore:
 
 def site_origin() -> str:
     """Return scheme and host of this site, to stand before a path of `url_for`. As it was set, or as asked."""
-    found = urlsplit(parts().settings.app_base_url or request.url_root)
+    found = urlsplit(services().settings.app_base_url or request.url_root)
     return f"{found.scheme}://{found.netloc}"
 
 
-def parts() -> Parts:
+def services() -> Services:
     """The parts of the app that answers this request."""
-    return cast(Parts, current_app.extensions["waybill"])
+    return cast(Services, current_app.extensions["waybill"])

@@ -21,7 +21,7 @@ TO_BE_GONE_SECONDS = 2.0
 """What is kept of the grace for killing, and for the host to see that all are gone."""
 
 
-class Household:
+class ProcessGroup:
     """The children, by process id."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ def say(what: str) -> None:
 
 def keep(commands: Mapping[str, Sequence[str]], grace_seconds: float) -> int:
     """Run these until told to stop. 0 after a clean stop; 1 when a child ended by itself or had to be killed."""
-    household = Household()
+    household = ProcessGroup()
     for name, command in commands.items():
         household.start(name, command)
     as_asked = household.watch()

@@ -6,7 +6,7 @@ import getpass
 import os
 from collections.abc import Mapping, Sequence
 
-from tasks.ledger.delivery.gate import Standing
+from tasks.ledger.delivery.gate import GateState
 from tasks.ledger.models.control import Cause, Decided
 from tasks.ledger.replays import selection
 from tasks.ledger.replays.progress import Progress
@@ -66,7 +66,7 @@ def command_line_user() -> str:
         return f"user {os.getuid()} (command line)"
 
 
-def gate_in_words(gate: Standing) -> str:
+def gate_in_words(gate: GateState) -> str:
     """What an operator has decided about the work, in one sentence."""
     limit = "" if gate.at_once is None else f", at most {gate.at_once} at once"
     said = {

@@ -70,7 +70,7 @@ def resume(settings: Settings, *, note: str | None, at_once: int | None, keep_la
     by = command_line_user()
     with _open(settings) as database, database.transaction() as session:
         before = delivery_gate.resume(session, settings.queue_name, by=by, at_once=at_once, note=note)
-        gate = delivery_gate.of(session, settings.queue_name)
+        gate = delivery_gate.load(session, settings.queue_name)
         lines = [f"work: {gate_in_words(gate)}{'' if before else ', nothing to resume'}"]
         if before is not None and before.shut:
             lines += _ended_meanwhile(session, settings)
@@ -103,7 +103,7 @@ def _open_lane(session: Session, settings: Settings, *, by: str, note: str | Non
 def status(settings: Settings) -> list[str]:
     """How the site stands, in lines for a person."""
     with _open(settings) as database, database.transaction() as session:
-        gate = delivery_gate.of(session, settings.queue_name)
+        gate = delivery_gate.load(session, settings.queue_name)
         active = delivery_gate.active(session, settings.queue_name)
         closed = lanes.door(session, settings.lane)
         counts = job_views.jobs_by_state(session)

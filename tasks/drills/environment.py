@@ -98,7 +98,7 @@ class Stage:
         text = f"Report {len(self.expected) + 1}. The harbour committee met in March. The pier is closed until August."
         with self.transaction() as session:
             terms = Terms(self.names.queue, deadline_seconds=60, max_attempts=3)
-            job_id = accept.record(session, intent, NewDocument(text.encode(), "txt", None), terms).job_id
+            job_id = accept.accept_job(session, intent, NewDocument(text.encode(), "txt", None), terms).job_id
         self.expected[job_id] = ends
         return job_id
 

@@ -132,7 +132,3 @@ def main() -> None:
     with FakeProvider(parser.parse_args().port) as fake:
         print(fake.base_url, flush=True)
         ended.wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from tasks.database import Transaction
 from tasks.ledger.models.notifications import Channel
 from tasks.ledger.notifications import alerts, outbox
-from tasks.ledger.notifications.alerts import Limits, Telling
+from tasks.ledger.notifications.alerts import AlertThresholds, Notification
 from tasks.settings import Settings
 
 log = structlog.get_logger()
@@ -29,25 +29,25 @@ class Alerts:
     def __init__(self, transaction: Transaction, settings: Settings) -> None:
         self._transaction = transaction
         self._settings = settings
-        self._limits = Limits(
+        self._limits = AlertThresholds(
             queue_age_seconds=settings.alert_queue_age_seconds,
             failures=settings.alert_failures_per_hour,
             orphan_grace_seconds=2 * settings.sweep_seconds + 1,
         )
 
-    def step(self) -> Sequence[Telling]:
+    def step(self) -> Sequence[Notification]:
         """Measure, and owe the operator what there is to tell. What that was."""
         settings = self._settings
         with self._transaction() as session:
             found = alerts.measured(session, queue=settings.queue_name, lane=settings.lane, limits=self._limits)
-            told = alerts.look(session, queue=settings.queue_name, found=found)
+            told = alerts.update_alerts(session, queue=settings.queue_name, found=found)
             for telling in told:
                 self._owe(session, telling)
         for telling in told:
             log.warning(telling.what, kind=str(telling.kind), **telling.facts)
         return told
 
-    def _owe(self, session: Session, telling: Telling) -> None:
+    def _owe(self, session: Session, telling: Notification) -> None:
         facts = {
             "kind": str(telling.kind),
             "phase": telling.what.removeprefix("alert."),
@@ -59,7 +59,7 @@ class Alerts:
             (Channel.WEBHOOK, self._settings.alert_webhook),
         ):
             if target is not None:
-                outbox.owe_notice(
+                outbox.enqueue(
                     session,
                     queue=self._settings.queue_name,
                     key=f"{telling.key}_{channel}",

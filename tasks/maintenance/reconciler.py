@@ -38,7 +38,7 @@ class Reconciler:
         """One sweep. How many jobs were moved or closed."""
         moved = self._each("expired", stale.expired_claims, self._expire)
         moved += self._each("past_deadline", stale.waiting_past_deadline, self._end_at_deadline)
-        moved += self._each("owed_nothing", stale.unowed_waiting, self._owe)
+        moved += self._each("owed_nothing", stale.waiting_without_delivery, self._owe)
         if moved:
             self._wake_dispatcher()
         past_retention = partial(retention.past_retention, days=self._settings.retention_days)

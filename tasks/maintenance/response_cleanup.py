@@ -57,7 +57,7 @@ class Withdrawals:
         self._failures = 0
         with self._transaction() as session:
             lane = self._lane
-            lost = responses.give_up_withdrawing(session, lane=lane, after_seconds=GIVE_UP_WITHDRAWING_SECONDS)
+            lost = responses.give_up_cancelling(session, lane=lane, after_seconds=GIVE_UP_WITHDRAWING_SECONDS)
             left = responses.give_up_deleting_left(session, lane=lane, after_seconds=GIVE_UP_DELETING_SECONDS)
         if lost or left:
             log.warning("withdrawals.given_up", not_withdrawn=lost, not_deleted=left)
@@ -67,7 +67,7 @@ class Withdrawals:
 
     def _withdraw_finished(self) -> int:
         with self._transaction() as session:
-            found = responses.to_withdraw(session, lane=self._lane, limit=BATCH)
+            found = responses.to_cancel(session, lane=self._lane, limit=BATCH)
         settled = 0
         for kept, answer in self._each(found, self._submit_withdraw):
             if isinstance(answer, ProviderError):

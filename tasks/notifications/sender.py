@@ -15,10 +15,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import Transaction
-from tasks.fault_points import reached
+from tasks.fault_points import fault_point
 from tasks.ledger.models.notifications import Channel
 from tasks.ledger.notifications import outbox, preferences
-from tasks.ledger.notifications.outbox import OwedNotice
+from tasks.ledger.notifications.outbox import PendingNotification
 from tasks.notifications.errors import GONE, NotSent
 from tasks.notifications.smtp import MailPost
 from tasks.notifications.webhook import WebhookPost
@@ -30,7 +30,7 @@ POLL_SECONDS = 2.0
 UPKEEP_SECONDS = 600.0
 USELESS_AFTER_SECONDS = 2 * 86_400.0  # where nobody can send it, such as mail after SMTP_HOST was taken away
 KEPT_SECONDS = 30 * 86_400.0
-Send = Callable[[OwedNotice], None]
+Send = Callable[[PendingNotification], None]
 
 
 class Sender:
@@ -55,7 +55,7 @@ class Sender:
         with self._transaction() as session:
             due = outbox.take_due(session, queue=self._queue, channel=self._channel, limit=free, busy_targets=busy)
         if due:
-            reached("notices.taken")
+            fault_point("notices.taken")
         for notice in due:
             thread = threading.Thread(target=self._try, args=(notice,), daemon=True)
             with self._changed:
@@ -63,15 +63,15 @@ class Sender:
             thread.start()
         return len(due)
 
-    def _try(self, notice: OwedNotice) -> None:
+    def _try(self, notice: PendingNotification) -> None:
         try:
             failure = self._outcome(notice)
             if failure is None:
-                reached("notices.sent")
+                fault_point("notices.sent")
             with self._transaction() as session:
                 over = failure is not None and self._note(session, notice, failure)
                 if failure is None:
-                    outbox.settle(session, notice.id)
+                    outbox.mark_sent(session, notice.id)
             code = failure.code if failure else None
             log.info(
                 "notice.sent" if code is None else "notice.given_up" if over else "notice.not_sent",
@@ -84,7 +84,7 @@ class Sender:
                 del self._flying[notice.id]
                 self._changed.notify_all()
 
-    def _note(self, session: Session, notice: OwedNotice, failure: NotSent) -> bool:
+    def _note(self, session: Session, notice: PendingNotification, failure: NotSent) -> bool:
         """Write a failed try down. Whether it was the last one."""
         if failure.code == GONE and notice.account_id is not None:
             preferences.webhook_is_gone(session, notice.account_id, notice.target, code=GONE)
@@ -95,7 +95,7 @@ class Sender:
             or failure.for_good
         )
 
-    def _outcome(self, notice: OwedNotice) -> NotSent | None:
+    def _outcome(self, notice: PendingNotification) -> NotSent | None:
         """How the try failed; None: it was sent."""
         try:
             self._send(notice)
@@ -141,7 +141,7 @@ class Upkeep:
         """How many rows were given up or deleted."""
         with self._transaction() as session:
             given_up = outbox.give_up_useless(session, queue=self._queue, older_than_seconds=USELESS_AFTER_SECONDS)
-            deleted = outbox.forget_settled(session, queue=self._queue, older_than_seconds=KEPT_SECONDS)
+            deleted = outbox.delete_sent(session, queue=self._queue, older_than_seconds=KEPT_SECONDS)
         if given_up:
             log.warning("notices.useless", given_up=given_up)
         return given_up + deleted
@@ -160,7 +160,7 @@ def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
     """The senders of this process: webhooks always, mail where the site can send any."""
     webhooks = WebhookPost(loopback=settings.webhook_loopback)
 
-    def send_webhook(notice: OwedNotice) -> None:
+    def send_webhook(notice: PendingNotification) -> None:
         secret = _secret(transaction, settings, notice)
         if secret is None:
             raise NotSent("not_wanted", for_good=True)
@@ -172,7 +172,7 @@ def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
     return found
 
 
-def _secret(transaction: Transaction, settings: Settings, notice: OwedNotice) -> str | None:
+def _secret(transaction: Transaction, settings: Settings, notice: PendingNotification) -> str | None:
     """What it is signed with; None: nobody wants it at that address any more."""
     if notice.account_id is None:
         theirs = settings.alert_webhook_secret

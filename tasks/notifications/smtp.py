@@ -13,7 +13,7 @@ from email.mime.text import MIMEText
 from email.utils import formataddr, formatdate, parseaddr
 from typing import TYPE_CHECKING
 
-from tasks.ledger.notifications.outbox import OwedNotice
+from tasks.ledger.notifications.outbox import PendingNotification
 from tasks.notifications.errors import NotSent
 from tasks.notifications.mail_templates import in_words, one_line
 from tasks.notifications.signed_links import Links
@@ -60,7 +60,7 @@ class MailPost:
         self._settings = settings
         self._context = context or ssl.create_default_context()
 
-    def send(self, notice: OwedNotice) -> None:
+    def send(self, notice: PendingNotification) -> None:
         """Send it once. Raises NotSent."""
         try:
             message = self._message(notice)
@@ -89,7 +89,7 @@ class MailPost:
         except OSError:
             raise NotSent("connect") from None
 
-    def _message(self, notice: OwedNotice) -> MIMEText:
+    def _message(self, notice: PendingNotification) -> MIMEText:
         mail = in_words(notice.what, notice.facts, Links(self._settings))
         if mail is None:
             raise NotSent("no_words")  # owed by newer code, which may be there at the next try

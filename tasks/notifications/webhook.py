@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import httpx2
 
-from tasks.ledger.notifications.outbox import OwedNotice
+from tasks.ledger.notifications.outbox import PendingNotification
 from tasks.notifications.errors import GONE, NotSent
 from tasks.notifications.webhook_signature import signed_headers
 from tasks.notifications.webhook_target import Resolve, Target, TargetRefused, addresses_of, read_target
@@ -27,7 +27,7 @@ NEVER_AGAIN = 410
 USER_AGENT = "Waybill-Webhooks/1"
 
 
-def body_of(notice: OwedNotice) -> str:
+def body_of(notice: PendingNotification) -> str:
     """What is sent: the same text at each try, since the receiver may compare."""
     said = {"type": notice.what, "timestamp": notice.occurred_at.isoformat(), "data": dict(notice.facts)}
     return json.dumps(said, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
@@ -49,7 +49,7 @@ class WebhookPost:
         self._resolve = resolve
         self._exchange_seconds = exchange_seconds
 
-    def send(self, notice: OwedNotice, secret: str) -> None:
+    def send(self, notice: PendingNotification, secret: str) -> None:
         """Send it once. Raises NotSent; no answer of 2xx is no success."""
         body = body_of(notice)
         headers = {

@@ -56,7 +56,7 @@ class LibraryLine(logging.Formatter):
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line |= told(record.exc_info[1])
+            line |= log_fields(record.exc_info[1])
         return str(structlog.processors.JSONRenderer()(None, "", line))
 
 
@@ -73,7 +73,7 @@ def _without_words(record: logging.LogRecord) -> str:
         return template
 
 
-def told(error: BaseException) -> dict[str, object]:
+def log_fields(error: BaseException) -> dict[str, object]:
     """What a log may say of an exception: its type and where it came through."""
     return {"error": type(error).__name__, "at": places(error)}
 
@@ -91,4 +91,4 @@ def _say_how_it_ended(kind: type[BaseException], error: BaseException | None, tr
     """The last line of a process or a thread that ended by an exception. Python's own would quote its message."""
     if issubclass(kind, KeyboardInterrupt | SystemExit):
         return
-    structlog.get_logger().critical("ended.by_exception", **told(error if error is not None else kind()))
+    structlog.get_logger().critical("ended.by_exception", **log_fields(error if error is not None else kind()))

@@ -100,7 +100,7 @@ def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
 
 def _at_the_provider(session: Session, settings: Settings) -> Finding:
     """Background mode: whether jobs that are over keep the places of others at the provider."""
-    taken, overdue = responses.standing(
+    taken, overdue = responses.response_counts(
         session, lane=settings.lane, overdue_seconds=GIVE_UP_WITHDRAWING_SECONDS + settings.sweep_seconds
     )
     measured = f"{taken} of {settings.provider_concurrency} places taken"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tasks.preflight.report_line import Finding, Level, clock, fits, judge
 from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue
-from tasks.queue.redis_client import QueueUnreachable, connect, look_at
+from tasks.queue.redis_client import QueueUnreachable, connect, settings_hint
 from tasks.queue.server_facts import ServerFacts
 from tasks.settings import Settings
 
@@ -19,7 +19,7 @@ def findings(settings: Settings) -> list[Finding]:
     try:
         facts = DeliveryQueue(settings, connection).server()
     except QueueUnreachable as error:
-        return [Finding(Level.FAIL, "queue", f"no answer ({type(error).__name__})", look_at(error))]
+        return [Finding(Level.FAIL, "queue", f"no answer ({type(error).__name__})", settings_hint(error))]
     finally:
         connection.connection_pool.disconnect()
     return [

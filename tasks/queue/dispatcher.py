@@ -13,11 +13,11 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.database import Transaction
-from tasks.fault_points import reached
+from tasks.fault_points import fault_point
 from tasks.ledger.delivery import outbox
 from tasks.ledger.delivery.outbox import OwedDelivery
 from tasks.queue import DeliveryQueue, message_id
-from tasks.queue.redis_client import QueueUnreachable, look_at
+from tasks.queue.redis_client import QueueUnreachable, settings_hint
 
 log = structlog.get_logger()
 
@@ -59,7 +59,7 @@ class Dispatcher:
             )
         if not due:
             return 0
-        reached("dispatcher.taken")
+        fault_point("dispatcher.taken")
         sent_before = [message_id(owed.job_id, owed.earlier) for owed in due if owed.earlier is not None]
         waiting, scheduled = self._queue.waiting(sent_before), self._queue.scheduled(sent_before)
         for owed in due:
@@ -88,10 +88,10 @@ class Dispatcher:
 
     def _send(self, owed: OwedDelivery, number: int) -> bool:
         sent = self._queue.send(owed.job_id, number, wait_seconds=owed.seconds_to_wait)
-        reached("dispatcher.sent")
+        fault_point("dispatcher.sent")
         with self._transaction() as session:
             outbox.note_dispatched(session, owed.job_id, number)
-        reached("dispatcher.noted")
+        fault_point("dispatcher.noted")
         log.info("delivery.dispatched", job=owed.job_id.hex, delivery=number, wait_seconds=owed.seconds_to_wait)
         return sent
 
@@ -122,5 +122,5 @@ class Dispatcher:
 
 def _trouble(error: Exception) -> dict[str, str]:
     """What the log says about it: kinds and settings, never addresses."""
-    where = look_at(error) if isinstance(error, QueueUnreachable) else "DATABASE_URL"
+    where = settings_hint(error) if isinstance(error, QueueUnreachable) else "DATABASE_URL"
     return {"error": type(error).__name__, "look_at": where}

@@ -40,7 +40,7 @@ def connect(settings: Settings, *, connections: int, answer_within_seconds: floa
     return Redis(connection_pool=pool)
 
 
-def look_at(error: Exception) -> str:
+def settings_hint(error: Exception) -> str:
     """Which setting to look at when Redis does not answer, and what to do. Names settings, never their values."""
     said = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in said:

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tasks.database import Database, is_out_of_reach
-from tasks.fault_points import reached
+from tasks.fault_points import fault_point
 from tasks.intake import IntakePool, Limits, ReadAbandoned
 from tasks.ledger.calls import calls
 from tasks.ledger.errors import AttemptTimedOut, CancelAsked, Category, ClaimLost, JobError
@@ -25,12 +25,12 @@ from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import Outcome, State
 from tasks.observability import sentry
-from tasks.observability.logs import told
+from tasks.observability.logs import log_fields
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
 from tasks.worker import retry_policy
 from tasks.worker.heartbeat import HeldClaim, Stopped, StopReason
-from tasks.worker.poll_backoff import before_the_deadline, look_again_in
+from tasks.worker.poll_backoff import before_the_deadline, poll_delay
 from tasks.worker.provider_call import LaneClosed, WaitsAtProvider
 from tasks.worker.steps import OutOfTime, Steps
 from tasks.workflows import WORKFLOWS
@@ -54,7 +54,7 @@ def work_on(held: HeldClaim, tools: Tools) -> State | None:
 
     Raises only what says that the database cannot be reached: then the lease brings the job back.
     """
-    attempt = Attempt(held, tools)
+    attempt = AttemptRunner(held, tools)
     say = log.bind(job=held.claim.job_id.hex, generation=held.claim.generation)
     say.info("attempt.began", attempt=held.claim.attempt)
     try:
@@ -66,7 +66,7 @@ def work_on(held: HeldClaim, tools: Tools) -> State | None:
     return state
 
 
-class Attempt:
+class AttemptRunner:
     """The work of one claim."""
 
     def __init__(self, held: HeldClaim, tools: Tools) -> None:
@@ -95,12 +95,12 @@ class Attempt:
         except Exception as error:
             if is_out_of_reach(error):
                 raise
-            log.error("attempt.unexpected", job=self.claim.job_id.hex, **told(error))
+            log.error("attempt.unexpected", job=self.claim.job_id.hex, **log_fields(error))
             sentry.report(error, "attempt.unexpected", job=self.claim.job_id.hex, generation=self.claim.generation)
             return self._end(JobError(Category.INTERNAL, "unexpected"))
 
     def _succeed(self) -> State:
-        reached("worker.claimed")
+        fault_point("worker.claimed")
         job, saved = self._persist(
             lambda session: (
                 job_views.any_job(session, self.claim.job_id),
@@ -117,11 +117,11 @@ class Attempt:
 
         def save(session: Session) -> State:
             state = transitions.succeed(session, self.claim, text=finished.text, facts=facts)
-            reached("worker.before_commit")
+            fault_point("worker.before_commit")
             return state
 
         state = self._persist(save)
-        reached("worker.succeeded")
+        fault_point("worker.succeeded")
         return state
 
     def _read(self) -> SavedStep:
@@ -138,12 +138,12 @@ class Attempt:
         except ReadAbandoned:
             self.held.check()
             raise
-        reached("worker.read")
+        fault_point("worker.read")
         read = SavedStep(reading.text, {**reading.facts, "kind": str(reading.kind)})
         self._persist(
             lambda session: checkpoints.save(session, self.claim, "read", read, next_step="summarise", done=0, total=1)
         )
-        reached("worker.read_saved")
+        fault_point("worker.read_saved")
         return read
 
     def _hand_back(self, reason: StopReason) -> State:
@@ -180,7 +180,7 @@ class Attempt:
                 raise ClaimLost
             if wait_seconds is None:
                 age = (job.now - (job.started_at or job.now)).total_seconds()
-                seconds, reason = random.uniform(0.5, 1.0) * look_again_in(age), "no_place"
+                seconds, reason = random.uniform(0.5, 1.0) * poll_delay(age), "no_place"
             else:
                 seconds, reason = wait_seconds, "waits_at_provider"
             seconds = before_the_deadline(seconds, (job.deadline_at - job.now).total_seconds())

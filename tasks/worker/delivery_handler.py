@@ -10,13 +10,13 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from structlog.contextvars import bound_contextvars
 
-from tasks.fault_points import reached
+from tasks.fault_points import fault_point
 from tasks.ledger.delivery import outbox
 from tasks.ledger.errors import AttemptTimedOut
 from tasks.ledger.jobs import transitions
 from tasks.ledger.jobs.guarded_update import Refused
 from tasks.observability import sentry, tracing
-from tasks.observability.logs import told
+from tasks.observability.logs import log_fields
 from tasks.queue import MESSAGE_VERSION
 from tasks.worker.attempt import Tools, work_on
 from tasks.worker.heartbeat import Heartbeat
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 CLAIM_WITHIN_SECONDS = 5.0  # a database that is away for longer gets the delivery again later
 
 
-class Desk:
+class DeliveryHandler:
     """Where deliveries are taken in: what they need, and whether new ones are taken at all."""
 
     def __init__(self, tools: Tools, heartbeat: Heartbeat, worker: str, freed: Callable[[], None]) -> None:
@@ -66,13 +66,13 @@ class Desk:
             return became
 
 
-_desk: Desk | None = None
+_handler: DeliveryHandler | None = None
 
 
-def open_desk(desk: Desk | None) -> None:
+def set_handler(desk: DeliveryHandler | None) -> None:
     """Set where this process takes deliveries in. RQ calls `deliver` by name, so it cannot be handed over."""
     global _desk
-    _desk = desk
+    _handler = desk
 
 
 def deliver(v: object = None, job: object = None, delivery: object = None, **newer: object) -> str:
@@ -87,15 +87,15 @@ def deliver(v: object = None, job: object = None, delivery: object = None, **new
     except ValueError:
         log.warning("delivery.forged")
         return "not a job"
-    if _desk is None:
+    if _handler is None:
         return "not taken: no desk"
-    reached("worker.received")
+    fault_point("worker.received")
     number = delivery if isinstance(delivery, int) else None
     with bound_contextvars(job=job_id.hex, delivery=number):  # on every line that this thread logs
-        return _take_in(_desk, job_id)
+        return _take_in(_handler, job_id)
 
 
-def _take_in(desk: Desk, job_id: uuid.UUID) -> str:
+def _take_in(desk: DeliveryHandler, job_id: uuid.UUID) -> str:
     try:
         return desk.take_in(job_id)
     except AttemptTimedOut:
@@ -105,7 +105,7 @@ def _take_in(desk: Desk, job_id: uuid.UUID) -> str:
         log.error("delivery.without_database", job=job_id.hex, error=type(error).__name__)
         return "the database cannot be reached"
     except Exception as error:  # RQ would keep it in Redis and log it, message and all; the lease brings the job back
-        log.error("delivery.unexpected", **told(error))
+        log.error("delivery.unexpected", **log_fields(error))
         sentry.report(error, "delivery.unexpected", job=job_id.hex)
         return "failed in an unforeseen way"
     finally:

@@ -116,7 +116,7 @@ class Heartbeat:
         """Renew every claim once, and pass on what was heard. Raises SQLAlchemyError when the database is away."""
         held = self.held()
         with self._database.transaction() as session:
-            leases.show_life(session, self._name, queue=self._settings.queue_name, slots=self._slots)
+            leases.record_heartbeat(session, self._name, queue=self._settings.queue_name, slots=self._slots)
             standing = leases.renew(session, [one.claim for one in held], lease_seconds=self._settings.lease_seconds)
         for one in held:
             state = standing.get(one.claim.job_id)

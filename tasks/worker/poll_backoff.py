@@ -8,7 +8,7 @@ PART_OF_AGE = 4
 LAST_LOOK_SECONDS = 5.0
 
 
-def look_again_in(age_seconds: float) -> float:
+def poll_delay(age_seconds: float) -> float:
     """How long to wait, after a look at something that is going on for so long.
 
     A quarter of its age: so an answer is fetched at the latest a quarter later than it was there.

@@ -32,11 +32,11 @@ from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
 from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue
 from tasks.queue.dispatcher import Dispatcher
-from tasks.queue.redis_client import QueueUnreachable, connect, look_at
+from tasks.queue.redis_client import QueueUnreachable, connect, settings_hint
 from tasks.queue.scheduler import ScheduledDeliveries
 from tasks.settings import Settings
 from tasks.worker.attempt import Tools
-from tasks.worker.delivery_handler import Desk, open_desk
+from tasks.worker.delivery_handler import DeliveryHandler, set_handler
 from tasks.worker.heartbeat import Heartbeat, StopReason
 from tasks.worker.rq_worker import SlotWorker
 from tasks.worker.slots import Slots
@@ -104,7 +104,7 @@ class WorkerProcess:
         self.slots = Slots(slots)
         self.heartbeat = Heartbeat(self.database, self.settings, self.name, slots)
         self.dispatcher = Dispatcher(self.database.transaction, queue)
-        self.desk = Desk(tools, self.heartbeat, self.name, self.dispatcher.wake)
+        self.desk = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
         self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
         self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
@@ -119,7 +119,7 @@ class WorkerProcess:
         """Work until told to stop, then hand back what is left. The exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
-        open_desk(self.desk)
+        set_handler(self.desk)
         loops: list[Loop] = [
             self.heartbeat.run,
             self.dispatcher.run,
@@ -155,7 +155,7 @@ class WorkerProcess:
                 worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
                 worker.work(logging_level="WARNING", max_jobs=left)
             except QueueUnreachable as error:
-                log.warning("queue.unreachable", error=type(error).__name__, look_at=look_at(error))
+                log.warning("queue.unreachable", error=type(error).__name__, look_at=settings_hint(error))
             if self._is_done() or left is not None:
                 return
             self.stopping.wait(1)
@@ -176,7 +176,7 @@ class WorkerProcess:
         all_back = self.slots.wait_until_idle(margin)
         try:
             with self.database.transaction() as session:
-                leases.say_goodbye(session, self.name, forget_silent_seconds=FORGET_SILENT_SECONDS)
+                leases.sign_off(session, self.name, forget_silent_seconds=FORGET_SILENT_SECONDS)
         except SQLAlchemyError as error:
             log.warning("worker.left_without_goodbye", error=type(error).__name__)
         return all_back

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from tasks.call_reports import cut_off, mark_lane, report_of_answer, report_of_error
 from tasks.database import Persist
-from tasks.fault_points import reached
+from tasks.fault_points import fault_point
 from tasks.ledger.calls import calls, lanes
 from tasks.ledger.calls.calls import CallReport, NewCall, OpenResponse
 from tasks.ledger.calls.lanes import Closed, Full
@@ -30,7 +30,7 @@ from tasks.provider import Answer, CallProgress, Prompt, ProviderError
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
 from tasks.worker.heartbeat import HeldClaim, Stopped, StopReason
-from tasks.worker.poll_backoff import look_again_in
+from tasks.worker.poll_backoff import poll_delay
 from tasks.worker.retry_policy import UNKNOWN_CALLS_ALLOWED
 
 log = structlog.get_logger()
@@ -92,10 +92,10 @@ class RecordedCall:
         if isinstance(begun, OpenResponse):
             call_id, answer = begun.call_id, self._look(begun)
         else:
-            reached("worker.call_recorded")
+            fault_point("worker.call_recorded")
             call_id = begun
             answer = self._hand_over(prompt, call_id) if self._settings.openai_background else self._make(prompt, begun)
-        reached("worker.answered")
+        fault_point("worker.answered")
         return Answered(call_id, answer, report_of_answer(answer))
 
     def _begin(self, step: str) -> uuid.UUID | OpenResponse:
@@ -161,11 +161,11 @@ class RecordedCall:
         if isinstance(taken, Answer):
             return taken
         lane, response_id = self._settings.lane, taken.response_id
-        reached("worker.response_started")
+        fault_point("worker.response_started")
         self._persist(lambda session: calls.note_response(session, call_id, response_id, lane))
-        reached("worker.response_saved")
+        fault_point("worker.response_saved")
         self._persist(lambda session: lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS))
-        raise WaitsAtProvider(look_again_in(0))
+        raise WaitsAtProvider(poll_delay(0))
 
     def _look(self, handed_over: OpenResponse) -> Answer:
         """Raises WaitsAtProvider while it goes on, and also when only the look failed: that says nothing of it."""
@@ -183,12 +183,12 @@ class RecordedCall:
         else:
             if isinstance(seen, Answer):
                 return seen
-            raise WaitsAtProvider(look_again_in(handed_over.age_seconds))
+            raise WaitsAtProvider(poll_delay(handed_over.age_seconds))
         log.warning("response.look_failed", call=handed_over.call_id.hex, category=failed.category, code=failed.code)
         closed = self._persist(lambda session: mark_lane(session, self._settings.lane, failed))
         if closed is not None:
             raise LaneClosed(self._settings.lane, closed)
-        raise WaitsAtProvider(look_again_in(handed_over.age_seconds))
+        raise WaitsAtProvider(poll_delay(handed_over.age_seconds))
 
     @property
     def _budget_seconds(self) -> float:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from sqlalchemy.orm import Session
 
 from tasks.database import Persist
-from tasks.fault_points import reached
+from tasks.fault_points import fault_point
 from tasks.ledger.calls import calls, lanes
 from tasks.ledger.errors import CancelAsked, ClaimLost
 from tasks.ledger.jobs import checkpoints
@@ -26,7 +26,7 @@ from tasks.provider import Prompt
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
 from tasks.worker.heartbeat import HeldClaim
-from tasks.worker.poll_backoff import look_again_in
+from tasks.worker.poll_backoff import poll_delay
 from tasks.worker.provider_call import LOOK_AROUND_SECONDS, Answered, RecordedCall, WaitsAtProvider
 from tasks.workflows import Finished, Step, Workflow
 from tasks.workflows.sanitize import tidy
@@ -137,14 +137,14 @@ class Steps:
             if self._done_here:
                 raise OutOfTime
             if self._waits_here:
-                raise WaitsAtProvider(look_again_in(0))
+                raise WaitsAtProvider(poll_delay(0))
         again = self._persist(lambda session: calls.was_cut_off(session, self._held.claim.job_id, step.name))
         answered = self._ask(shorter(step.prompt) if again else step.prompt, step)
         if answered.answer.cut_off and not again and self._held.seconds_left > self._settings.provider_call_seconds:
             self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
             answered = self._ask(shorter(step.prompt), step)
         self._keep(step, answered, counted)
-        reached("worker.answer_saved")
+        fault_point("worker.answer_saved")
 
     def _ask(self, prompt: Prompt, step: Step) -> Answered:
         try:

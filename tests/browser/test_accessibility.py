@@ -21,7 +21,7 @@ from tests.browser.conftest import PASSWORD, Complaints, empty
 from tests.support import factories
 from tests.support.browser import session_and_axe
 from tests.support.site_without_worker import ANSWER, StillSite, in_every_state, still_site
-from tests.web.conftest import Bench
+from tests.web.conftest import WebHarness
 from webapp.auth import api_tokens, invitations
 from webapp.auth.accounts import password_stamp
 from webapp.models import Role
@@ -144,13 +144,13 @@ def test_home_and_account(chromium: Browser, site: StillSite, complaints: Compla
     page = opened(chromium, site, ada)
     confirm = mailed("/account/notices/confirm", "confirm mail address", ada.hex, "ada@example.org")
     found = look_at(page, ["/", "/account", "/account/notices", confirm])
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     in_every_state(bench)
     bench.job(title=LONG)
     with site.database.transaction() as session:
         api_tokens.make_token(session, ada, LONG[:60])
-        preferences.wish_email(session, ada, "ada@example.org", on=True)
-        preferences.wish_webhook(session, ada, f"https://example.org/{LONG}")
+        preferences.set_email(session, ada, "ada@example.org", on=True)
+        preferences.set_webhook(session, ada, f"https://example.org/{LONG}")
         gate.pause(session, factories.QUEUE, by="olga")
     found += look_at(page, ["/", "/?show=stopped", "/?q=nothing+fits", "/account", "/account/notices"])
 
@@ -179,7 +179,7 @@ def test_home_and_account(chromium: Browser, site: StillSite, complaints: Compla
 
 def test_the_page_of_a_job(chromium: Browser, site: StillSite) -> None:
     ada = site.account()
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     jobs = in_every_state(bench)
     more = [
         bench.failed("auth", title=LONG),
@@ -196,7 +196,7 @@ def test_the_page_of_a_job(chromium: Browser, site: StillSite) -> None:
     found += look_at(page, [jobs[State.QUEUED]])
     with site.database.transaction() as session:
         gate.resume(session, factories.QUEUE, by="olga")
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=4)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=4)
         lanes.stop(session, "local", category=Category.QUOTA, code=None)
     found += look_at(page, [jobs[State.QUEUED]])
     assert found == []
@@ -230,7 +230,7 @@ def test_a_form_on_another_site(chromium: Browser, site: StillSite, complaints: 
 
 def test_operators_pages(chromium: Browser, site: StillSite) -> None:
     olga = site.account("olga@example.org", role=Role.OPERATOR)
-    bench = Bench(site.database, olga)
+    bench = WebHarness(site.database, olga)
     jobs = in_every_state(bench)
     failed = bench.failed("auth", "invalid_api_key", title="A report")
     with site.database.transaction() as session:
@@ -267,7 +267,7 @@ def test_by_invitation(chromium: Browser, site: StillSite, addresses: dict[str, 
 def test_what_moves_does_so_only_for_those_who_do_not_mind(chromium: Browser, site: StillSite) -> None:
     """The other tests could not fail of something that moves if nothing ever did."""
     ada = site.account()
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     job_id = bench.job()
     bench.claim(job_id)
     page = site.window(chromium, ada, reduced_motion="no-preference").new_page()

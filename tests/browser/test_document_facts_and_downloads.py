@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Complaints
 from tests.support.site_without_worker import ANSWER, StillSite, still_site
-from tests.web.conftest import Bench
+from tests.web.conftest import WebHarness
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -29,7 +29,7 @@ def asked_of(page: Page) -> list[str]:
 
 def test_a_result_is_printed_without_the_page_around_it_and_downloaded(chromium: Browser, site: StillSite) -> None:
     ada = site.account()
-    job_id = Bench(site.database, ada).succeeded(f"{ANSWER}\n\n![a picture](https://example.org/picture.png)")
+    job_id = WebHarness(site.database, ada).succeeded(f"{ANSWER}\n\n![a picture](https://example.org/picture.png)")
     page = site.window(chromium, ada).new_page()
     asked = asked_of(page)
     page.goto(f"/jobs/{job_id}")

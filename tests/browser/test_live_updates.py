@@ -16,7 +16,7 @@ from tasks.ledger.replays import replays
 from tests.browser.conftest import Complaints, both_htmx, empty
 from tests.support import factories
 from tests.support.site_without_worker import StillSite, still_site
-from tests.web.conftest import Bench
+from tests.web.conftest import WebHarness
 from webapp.models import Role
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120), both_htmx]
@@ -52,7 +52,7 @@ def asked_again(page: Page, times: int = 3) -> None:
 
 def test_a_change_of_a_job_is_announced_once_and_nothing_else_is(chromium: Browser, site: StillSite) -> None:
     ada = site.account()
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     job_id = bench.job(title="The harbour")
     page = site.window(chromium, ada).new_page()
     page.add_init_script(LISTEN)
@@ -91,7 +91,7 @@ def test_a_change_of_a_job_is_announced_once_and_nothing_else_is(chromium: Brows
 
 def test_the_list_says_once_how_many_stand_where(chromium: Browser, site: StillSite) -> None:
     ada = site.account()
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     first, second = bench.job(title="First"), bench.job(title="Second")
     page = site.window(chromium, ada).new_page()
     page.add_init_script(LISTEN)
@@ -119,7 +119,7 @@ def test_an_interrupted_connection_is_said_and_taken_back(
     chromium: Browser, site: StillSite, complaints: Complaints
 ) -> None:
     ada = site.account()
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     job_id = bench.job()
     window = site.window(chromium, ada)
     page = window.new_page()
@@ -141,7 +141,7 @@ def test_an_interrupted_connection_is_said_and_taken_back(
 
 def test_the_operators_pages_follow_in_place(chromium: Browser, site: StillSite) -> None:
     ada = site.account()
-    bench = Bench(site.database, ada)
+    bench = WebHarness(site.database, ada)
     olga = site.account("olga@example.org", role=Role.OPERATOR)
     page = site.window(chromium, olga).new_page()
     page.add_init_script(LISTEN)
@@ -150,7 +150,7 @@ def test_the_operators_pages_follow_in_place(chromium: Browser, site: StillSite)
     expect(now).to_contain_text("No worker has ever been seen.")
     now.get_by_role("link", name="0").first.focus()
     with site.database.transaction() as session:
-        leases.show_life(session, "a worker", queue=factories.QUEUE, slots=4)
+        leases.record_heartbeat(session, "a worker", queue=factories.QUEUE, slots=4)
     expect(now).to_contain_text("No alarm.")
     expect(now).to_have_count(1)
     assert page.evaluate("window.heard") == ["No alarm"]

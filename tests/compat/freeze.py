@@ -59,7 +59,7 @@ def populate() -> None:
     from tasks.database import Database
     from tasks.ledger.errors import Category
     from tasks.ledger.jobs import checkpoints, transitions
-    from tasks.ledger.jobs.accept import Intent, NewDocument, record
+    from tasks.ledger.jobs.accept import Intent, NewDocument, accept_job
     from tasks.ledger.jobs.checkpoints import SavedStep
     from tasks.ledger.models import ProviderCall
     from tasks.queue import DeliveryQueue
@@ -83,7 +83,7 @@ def populate() -> None:
         content = f"{title}. The north pier will be closed until August. Costs rose to 57,500.".encode()
         intent = Intent(owner, title, "summary", 1, {"length": "medium", "form": "prose"}, idempotency_key=title)
         with database.transaction() as session:
-            return record(session, intent, NewDocument(content, "txt", f"{title}.txt"), settings.terms).job_id
+            return accept_job(session, intent, NewDocument(content, "txt", f"{title}.txt"), settings.terms).job_id
 
     def claimed(title: str) -> Any:
         job_id = submitted(title)

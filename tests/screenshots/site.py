@@ -16,7 +16,7 @@ from sqlalchemy import func, select, update
 
 from tasks.database import Database
 from tasks.fake_provider import FakeProvider
-from tasks.ledger.jobs.accept import Intent, NewDocument, record
+from tasks.ledger.jobs.accept import Intent, NewDocument, accept_job
 from tasks.ledger.models import Job, Worker
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
@@ -82,7 +82,7 @@ class Stage:
         intent = Intent(owner, paper.title, paper.workflow, 1, paper.options)
         document = NewDocument(paper.content, paper.kind, paper.filename)
         with patch("uuid.uuid4", drawn_id), self.database.transaction() as session:
-            return record(session, intent, document, self.settings.terms).job_id
+            return accept_job(session, intent, document, self.settings.terms).job_id
 
     def begin(self, owner: uuid.UUID, paper: Paper, at: datetime, step: dict[str, Any], *, words: str) -> uuid.UUID:
         """Hand in, with this step as the AI service's script for requests with these words, and let the worker know."""

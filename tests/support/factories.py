@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from tasks.database import Database
 from tasks.ledger.calls.calls import NewCall
 from tasks.ledger.jobs import transitions
-from tasks.ledger.jobs.accept import Intent, NewDocument, Recorded, record
+from tasks.ledger.jobs.accept import AcceptedJob, Intent, NewDocument, accept_job
 from tasks.ledger.jobs.guarded_update import Claim
 from tasks.ledger.models import Base
 from tasks.ledger.replays import operator_actions
@@ -163,7 +163,7 @@ def submit(
     max_attempts: int = 3,
     limits: Limits = NO_LIMITS,
     **intent: Any,
-) -> Recorded:
+) -> AcceptedJob:
     """A job, recorded the way the web does it."""
     wanted: dict[str, Any] = {
         "title": "Harbour report",
@@ -171,7 +171,7 @@ def submit(
         "workflow_version": 1,
         "options": {"length": "medium", "form": "prose"},
     }
-    return record(
+    return accept_job(
         session,
         Intent(account_id=account_id, **{**wanted, **intent}),
         NewDocument(content, "txt", "harbour.txt"),

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.test import TestResponse
 
 from webapp.api.openapi import PREFIX, document, path_of
-from webapp.services import parts
+from webapp.services import services
 
 _known: weakref.WeakKeyDictionary[Flask, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -53,7 +53,7 @@ def check(app: Any, answer: TestResponse) -> None:
 def description_of(app: Any) -> dict[str, Any]:
     """The document of this app, as a program receives it."""
     with app.test_request_context():
-        return json.loads(json.dumps(document(app, parts().settings)))
+        return json.loads(json.dumps(document(app, services().settings)))
 
 
 def check_against(described: dict[str, Any], operation: Any, status: int, headers: Any, body: bytes) -> None:

@@ -16,7 +16,7 @@ from tasks.ledger.states import State
 from tests.support import factories
 from tests.support.browser import session_and_axe
 from tests.support.processes.processes import answers, process
-from tests.web.conftest import Bench
+from tests.web.conftest import WebHarness
 from webapp.local.ports import free_port
 from webapp.models import Role
 
@@ -76,7 +76,7 @@ def still_site(addresses: dict[str, str], **changed: str) -> Iterator[StillSite]
     database.close()
 
 
-def in_every_state(bench: Bench) -> dict[State, uuid.UUID]:
+def in_every_state(bench: WebHarness) -> dict[State, uuid.UUID]:
     """One job in each of the seven."""
     running = bench.job(title="Being worked on")
     bench.read(bench.claim(running), done=3, total=8)

@@ -48,7 +48,7 @@ def hurrying(database: Database, fact: Callable[[], Any]) -> Callable[[], Any]:
     return hurried
 
 
-class Bench:
+class WorkerHarness:
     """One worker's tools without its process."""
 
     def __init__(self, fake: FakeProvider, tools: Tools, account_id: uuid.UUID) -> None:
@@ -110,11 +110,13 @@ class Bench:
         return self.fake.generations
 
 
-OpenBench = Callable[..., Bench]
+OpenBench = Callable[..., WorkerHarness]
 
 
 @contextmanager
-def bench(addresses: dict[str, str], database: Database, account_id: uuid.UUID, **changed: Any) -> Iterator[Bench]:
+def worker_harness(
+    addresses: dict[str, str], database: Database, account_id: uuid.UUID, **changed: Any
+) -> Iterator[WorkerHarness]:
     """A bench whose provider is scripted. `changed` is more of its settings."""
     with FakeProvider() as fake:
         settings: Settings = factories.settings(
@@ -131,7 +133,7 @@ def bench(addresses: dict[str, str], database: Database, account_id: uuid.UUID, 
         loop.start()
         intake = IntakePool()
         try:
-            yield Bench(fake, Tools(settings, database, loop, intake), account_id)
+            yield WorkerHarness(fake, Tools(settings, database, loop, intake), account_id)
         finally:
             intake.close()
             assert loop.close(timeout=10)

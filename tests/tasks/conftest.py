@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.database import Database
-from tests.support.worker_bench import Bench, OpenBench, bench
+from tests.support.worker_bench import OpenBench, WorkerHarness, worker_harness
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def at(addresses: dict[str, str], database: Database, account_id: uuid.UUID) -> 
     """`at({"mode": "ok"}, provider_concurrency=1)` is a bench in background mode with this script and settings."""
     with ExitStack() as stack:
 
-        def opened(*steps: dict[str, Any], **changed: Any) -> Bench:
-            here = stack.enter_context(bench(addresses, database, account_id, **changed))
+        def opened(*steps: dict[str, Any], **changed: Any) -> WorkerHarness:
+            here = stack.enter_context(worker_harness(addresses, database, account_id, **changed))
             here.fake.script(steps)
             return here
 

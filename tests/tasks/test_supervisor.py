@@ -17,11 +17,11 @@ from webapp.__main__ import main
 KEEPER = """
     import ctypes, sys
     sys.path.insert(0, "webapp")
-    import all_in_one
+    import supervisor
     ctypes.CDLL(None).prctl(36, 1)  # orphans come to us, as they come to process 1 of a container
     {control}
     commands = {{n: [sys.executable, "-S", "-c", program] for n, program in enumerate({programs!r})}}
-    sys.exit(all_in_one.keep(commands, {grace}))
+    sys.exit(supervisor.keep(commands, {grace}))
 """
 COUNTS = """
     import signal, time
@@ -92,7 +92,7 @@ def test_a_child_that_ends_by_itself_ends_the_rest_in_order(how: str) -> None:
         assert "1 ended with 0" in here.log
 
 
-@pytest.mark.parametrize("control", ["", "all_in_one.Household.bury = lambda self: []  # buries nobody"])
+@pytest.mark.parametrize("control", ["", "supervisor.ProcessGroup.bury = lambda self: []  # buries nobody"])
 def test_orphans_are_buried(control: str) -> None:
     with keeper(LEAVES_AN_ORPHAN, control=control) as here:
         orphan = int(here.log.split("orphan ")[1].split()[0])

@@ -194,7 +194,7 @@ def olga(app: Flask, database: Database) -> Person:
         return Person(app, factories.make_account(session, email="olga@example.org", role=Role.OPERATOR))
 
 
-class Bench:
+class WebHarness:
     """A worker's hand on the ledger, for reaching states by the real functions."""
 
     def __init__(self, database: Database, owner: uuid.UUID) -> None:
@@ -250,9 +250,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(database: Database, account_id: uuid.UUID) -> Bench:
+def bench(database: Database, account_id: uuid.UUID) -> WebHarness:
     """Ada's jobs, in any state."""
-    return Bench(database, account_id)
+    return WebHarness(database, account_id)
 
 
 def rows(database: Database, statement: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from tasks.ledger.models import Job
 from tasks.ledger.terms import Limits
 from tasks.settings import Settings
 from tests.support import factories
-from tests.web.conftest import Bench, Person, Program, assert_problem, job_id_in, proof_in, rows
+from tests.web.conftest import Person, Program, WebHarness, assert_problem, job_id_in, proof_in, rows
 from webapp import limits as words
 from webapp.jobs.submission import MOST_ROUNDS
 from webapp.local.ports import free_port
@@ -121,7 +121,7 @@ def test_too_many_at_once_are_possible_again_when_one_is_done(make_app: Callable
 
 
 def test_a_fresh_summary_counts_and_trying_again_counts_only_at_once(
-    make_app: Callable[..., Flask], ada: Person, bench: Bench, database: Database
+    make_app: Callable[..., Flask], ada: Person, bench: WebHarness, database: Database
 ) -> None:
     done, failed = bench.succeeded(), bench.failed(Category.OVERLOADED)
     of_day = Person(make_app(jobs_per_day=2), ada.id)
@@ -141,7 +141,9 @@ def test_a_fresh_summary_counts_and_trying_again_counts_only_at_once(
     assert at_once.post(f"/jobs/{failed}/again").status_code == 303, "the second click of two"
 
 
-def test_a_job_is_not_tried_again_for_ever(ada: Person, bench: Bench, database: Database, settings: Settings) -> None:
+def test_a_job_is_not_tried_again_for_ever(
+    ada: Person, bench: WebHarness, database: Database, settings: Settings
+) -> None:
     job_id = bench.failed(Category.OVERLOADED)
     assert 'value="again"' in ada.get(f"/jobs/{job_id}").text
     with database.transaction() as session:

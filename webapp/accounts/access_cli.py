@@ -14,7 +14,7 @@ from webapp.auth import account_access
 from webapp.auth.account_access import Deciding, NotDecided
 from webapp.database import transaction
 from webapp.models import Account
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.strings import cut, one_line
 
 Decide = Callable[[Session, Account, Deciding], object]
@@ -64,7 +64,7 @@ def _decide(email: str, reason: str, decide: Decide) -> tuple[str, object]:
     why = cut(one_line(reason), LONGEST_NOTE)
     if not why:
         raise click.ClickException("Say why: the reason is empty.")
-    deciding = Deciding(parts().settings.queue_name, by=command_line_user(), reason=why)
+    deciding = Deciding(services().settings.queue_name, by=command_line_user(), reason=why)
     try:
         with transaction() as session:
             account = account_of(session, email)

@@ -20,7 +20,7 @@ from webapp.auth import email_addresses
 from webapp.auth.sessions import asked_next
 from webapp.http.errors import form_too_old, seconds_until_allowed
 from webapp.http.security import safe_next
-from webapp.services import parts
+from webapp.services import services
 
 accounts = Blueprint("accounts", __name__)
 View = TypeVar("View", bound=Callable[..., ResponseReturnValue])
@@ -79,6 +79,6 @@ def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
         wait=wait,
         form=url_for(_form_page().endpoint, next=safe_next(asked_next())),
         guessed_at=error.limit is not None and error.limit.error_message is not None,
-        can_reset=parts().settings.can_mail,
+        can_reset=services().settings.can_mail,
     )
     return page, 429, {"Retry-After": str(wait)}

@@ -23,7 +23,7 @@ from webapp.auth.password_rules import password_fault
 from webapp.auth.passwords import hash_password
 from webapp.database import transaction
 from webapp.models import Account, Role
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.strings import cut, one_line
 
 accounts_cli = AppGroup(
@@ -106,7 +106,7 @@ def password(email: str, revoke_tokens: bool) -> None:
 )
 def invite(email: str | None, days: int) -> None:
     """Print a link that makes one account, once, and nothing else. With EMAIL: for this address only."""
-    settings = parts().settings
+    settings = services().settings
     if settings.registration != "invite":
         raise click.ClickException(f"REGISTRATION is {settings.registration}. Invitations count where it is invite.")
     if not settings.app_base_url:
@@ -128,7 +128,7 @@ def invite(email: str | None, days: int) -> None:
 def promote(email: str, reason: str) -> None:
     """Make an account an operator's."""
     why = cut(one_line(reason), LONGEST_NOTE)
-    deciding = Deciding(parts().settings.queue_name, by=command_line_user(), reason=why)
+    deciding = Deciding(services().settings.queue_name, by=command_line_user(), reason=why)
     try:
         with transaction() as session:
             account = account_of(session, email)

@@ -185,7 +185,7 @@ def file_name(name: str) -> str:
 def _account(account: Account) -> dict[str, Any]:
     with transaction() as database:
         owned = api_tokens.tokens_of(database, account.id)
-        wish = preferences.wish_of(database, account.id)
+        wish = preferences.preference_of(database, account.id)
         linked = database.execute(select(Identity).where(Identity.account_id == account.id)).scalars().all()
         begun = (
             select(BrowserSession).where(BrowserSession.account_id == account.id).order_by(BrowserSession.created_at)
@@ -284,7 +284,7 @@ def _call(call: ProviderCall) -> dict[str, Any]:
 
 def _events(events: list[JobEvent]) -> list[dict[str, Any]]:
     """What happened, in the words of the job's page."""
-    lines = (timeline.log_line(event) for event in timeline.told(events))
+    lines = (timeline.timeline_line(event) for event in timeline.visible_events(events))
     return [{"at": line.at, "what": line.text} for line in lines if line is not None]
 
 

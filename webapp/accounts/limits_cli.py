@@ -13,7 +13,7 @@ from tasks.ledger.terms import Limits
 from webapp.accounts.cli import account_of, accounts_cli, no_database
 from webapp.database import transaction
 from webapp.limits import MOST, NAMES, limit_in
-from webapp.services import parts
+from webapp.services import services
 
 AS_SITE = "site"
 HELP = "A number; 0 for no limit; `site` for what the site allows everybody."
@@ -48,7 +48,7 @@ def show_or_set(email: str, note: str | None, **given: int | str | None) -> None
     wanted = {
         Limit(name): value if isinstance(value, int) else None for name, value in given.items() if value is not None
     }
-    settings = parts().settings
+    settings = services().settings
     try:
         with transaction() as session:
             account = account_of(session, email)
@@ -57,7 +57,7 @@ def show_or_set(email: str, note: str | None, **given: int | str | None) -> None
                     session, settings.queue_name, account.id, wanted, by=command_line_user(), note=note
                 )
             own = limits.own_limits(session, account.id)
-            standing = limits.standing(session, account.id, settings.limits)
+            standing = limits.usage_of(session, account.id, settings.limits)
     except SQLAlchemyError as error:
         raise no_database(error) from None
     for limit, used in standing.items():

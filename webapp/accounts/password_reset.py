@@ -36,7 +36,7 @@ from webapp.extensions import limiter
 from webapp.http.errors import not_found
 from webapp.models import Account
 from webapp.notifications.outgoing import owe_mail
-from webapp.services import parts
+from webapp.services import services
 
 log = structlog.get_logger()
 
@@ -64,7 +64,7 @@ def ask_for_link() -> ResponseReturnValue:
     with transaction() as database:
         account = account_with(database, given.email)
         if account is None or not wanted:
-            ledger.owe_nobody(database, queue=parts().settings.queue_name, what="password.reset")
+            ledger.enqueue_for_operators(database, queue=services().settings.queue_name, what="password.reset")
         else:
             facts = {"account": account.id.hex, "stamp": password_stamp(account.password_hash)}
             owe_mail(
@@ -80,7 +80,7 @@ def ask_for_link() -> ResponseReturnValue:
 
 def asking_page(given: Credentials, status: int) -> ResponseReturnValue:
     """The form for the address, where the site can send mail."""
-    if not parts().settings.can_mail:
+    if not services().settings.can_mail:
         return not_found()
     return render_template("accounts/request_password_reset.html", given=given), status
 
@@ -132,7 +132,7 @@ def reset_password(token: str) -> ResponseReturnValue:
 
 def owe_news_of_password(database: Session, account: Account) -> None:
     """Tell whoever owns the account that its password was changed, in case it was somebody else."""
-    if parts().settings.can_mail:
+    if services().settings.can_mail:
         owe_mail(
             database,
             account.email,
@@ -146,7 +146,7 @@ def owe_news_of_password(database: Session, account: Account) -> None:
 def _account_of(database: Session, token: str) -> Account | None:
     """The account that a link opens; None once it has been used, and for one that is too old or not ours."""
     _only_with_mail()
-    facts = read_token(parts().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
+    facts = read_token(services().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
     if facts is None or len(facts) != 2:
         return None
     account = database.get(Account, uuid.UUID(facts[0]))
@@ -170,5 +170,5 @@ def _link_over() -> ResponseReturnValue:
 
 
 def _only_with_mail() -> None:
-    if not parts().settings.can_mail:
+    if not services().settings.can_mail:
         abort(404)

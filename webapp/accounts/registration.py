@@ -32,7 +32,7 @@ from webapp.extensions import limiter
 from webapp.http.security import safe_next
 from webapp.models import Account, Invitation
 from webapp.notifications.outgoing import owe_mail
-from webapp.services import parts
+from webapp.services import services
 
 log = structlog.get_logger()
 
@@ -51,7 +51,7 @@ class Entrance:
 
 def entrance(token: str) -> Entrance:
     """What this token of an invitation opens; empty: what is open to everybody."""
-    setting = parts().settings.registration
+    setting = services().settings.registration
     if setting != "invite":
         return Entrance(setting == "open")
     with transaction() as database:
@@ -64,7 +64,7 @@ def register() -> ResponseReturnValue:
     """The form for a new account, or why there is none."""
     if current_user.is_authenticated:
         return redirect(url_for("jobs.home"))
-    status = {"open": 200, "invite": 200, "closed": 404}[parts().settings.registration]
+    status = {"open": 200, "invite": 200, "closed": 404}[services().settings.registration]
     return registration_page(Credentials("", ""), status)
 
 
@@ -79,14 +79,14 @@ def invited(token: str) -> ResponseReturnValue:
 
 
 @accounts.post("/register")
-@limit_mails(when=lambda: parts().settings.can_mail)
+@limit_mails(when=lambda: services().settings.can_mail)
 @form_on("accounts.register", lambda given, status: registration_page(given, status))
 def create_account() -> ResponseReturnValue:
     """A new account, signed in at once; where the site can send mail: a link to make it with."""
     found = entrance(request.form.get("invitation", ""))
     if not found.is_open:
         return registration_page(Credentials("", ""), 403)
-    by_mail = parts().settings.can_mail
+    by_mail = services().settings.can_mail
     wanted = forms.read_address(request.form) if by_mail else forms.read_registration(request.form)
     if found.invitation is not None and found.invitation.email not in (None, wanted.email):
         wanted.errors["email"] = messages.invited_other(found.invitation.email)
@@ -123,7 +123,7 @@ def owe_link(address: str, invitation: Invitation | None) -> None:
     with transaction() as database:
         known = account_with(database, address)
         if not wanted:
-            outbox.owe_nobody(database, queue=parts().settings.queue_name, what="registration.confirm")
+            outbox.enqueue_for_operators(database, queue=services().settings.queue_name, what="registration.confirm")
             return
         facts = {"address": address, "invitation": "" if invitation is None else invitation.id.hex}
         owe_mail(
@@ -160,7 +160,7 @@ def create_proven_account(token: str) -> ResponseReturnValue:
     if fault:
         wanted.errors["password"] = fault
         return password_page(token, wanted, 422)
-    setting = parts().settings.registration
+    setting = services().settings.registration
     if setting == "closed" or (setting == "invite" and invitation_id is None):
         return registration_page(Credentials("", ""), 403)
     account = Account(email=address, password_hash=hash_password(wanted.password), email_proven_at=func.now())
@@ -177,7 +177,7 @@ def create_proven_account(token: str) -> ResponseReturnValue:
 
 def _proven(token: str) -> tuple[str, uuid.UUID | None] | None:
     """The address and the invitation that a mailed link stands for; None for one that is too old or not ours."""
-    facts = read_token(parts().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
+    facts = read_token(services().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
     if facts is None or len(facts) != 2:
         return None
     return facts[0], uuid.UUID(facts[1]) if facts[1] else None
@@ -195,7 +195,7 @@ def registration_page(
     """The form, or why there is none; `over`: the invitation is. `token` None: the one that the form brought."""
     given = request.form.get("invitation", "") if token is None else token
     found = entrance(given)
-    settings = parts().settings
+    settings = services().settings
     page = render_template(
         "accounts/register.html",
         wanted=wanted,

@@ -16,11 +16,11 @@ from webapp.auth import known_devices
 from webapp.auth.accounts import change_language, change_password, end_sessions, revoke_tokens_with_password
 from webapp.auth.password_rules import password_fault
 from webapp.auth.passwords import hash_password
-from webapp.auth.sessions import begin_session, end_session, viewer
+from webapp.auth.sessions import begin_session, current_account, end_session
 from webapp.database import transaction
 from webapp.http import locale
 from webapp.jobs.downloads import attachment_header
-from webapp.services import parts
+from webapp.services import services
 
 log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 @form_on("accounts.show")
 def new_password() -> ResponseReturnValue:
     """Another password. All other sessions end; this one begins anew."""
-    account = viewer()
+    account = current_account()
     if not is_theirs(account, request.form.get("password", "")):
         said = messages.NOT_YOUR_PASSWORD if account.has_password else messages.SHOW_WHO_YOU_ARE
         return account_page(errors={"current-password": said}), 403
@@ -61,7 +61,7 @@ def new_password() -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 def sign_out_everywhere() -> ResponseReturnValue:
     """End every session of the account, this one too."""
-    account = viewer()
+    account = current_account()
     with transaction() as database:
         stamp = end_sessions(database, account.id)
     log.info("account.sessions_ended", account=account.id.hex)
@@ -81,7 +81,7 @@ def choose_language() -> ResponseReturnValue:
         abort(422)
     locale.prefer(chosen)
     with transaction() as database:
-        change_language(database, viewer().id, chosen, mails=language())
+        change_language(database, current_account().id, chosen, mails=language())
     flash(_("The language has been changed."))
     return redirect(url_for("accounts.show"), 303)
 
@@ -90,8 +90,8 @@ def choose_language() -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 def take_everything() -> ResponseReturnValue:
     """Everything that is kept for the account, as one file that is made while it is sent."""
-    account = viewer()
-    places = parts().exports
+    account = current_account()
+    places = services().exports
     if not places.acquire(blocking=False):
         return account_page(errors={"export": messages.EXPORTS_FULL}), 503
     with transaction() as database:

@@ -18,15 +18,15 @@ from webapp.accounts.forms import Credentials
 from webapp.auth import api_tokens, identities, password_rules
 from webapp.auth.accounts import account_with
 from webapp.auth.attempt_limits import limit_sign_ins
-from webapp.auth.passwords import hash_password, is_right, needs_rehash
-from webapp.auth.sessions import asked_next, begin_session, end_session, next_page, proved_lately, viewer
+from webapp.auth.passwords import hash_password, needs_rehash, verify
+from webapp.auth.sessions import asked_next, begin_session, current_account, end_session, next_page, proved_lately
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http.security import safe_next
 from webapp.jobs import messages as job_messages
 from webapp.limits import my_limits
 from webapp.models import Account
-from webapp.services import parts
+from webapp.services import services
 
 log = structlog.get_logger()
 
@@ -59,7 +59,7 @@ def open_session() -> ResponseReturnValue:
     with transaction() as database:
         account = account_with(database, given.email)
     password = given.password[: password_rules.LONGEST + 1]
-    if not is_right(password, account.password_hash if account else None) or account is None:
+    if not verify(password, account.password_hash if account else None) or account is None:
         given.errors["password"] = messages.WRONG
         return sign_in_page(given, 401)
     if is_locked_out(account):
@@ -92,7 +92,7 @@ def renew_hash(account: Account, new_hash: str) -> None:
 
 
 def sign_in_page(given: Credentials, status: int) -> ResponseReturnValue:
-    settings = parts().settings
+    settings = services().settings
     page = render_template(
         "accounts/sign_in.html",
         given=given,
@@ -127,9 +127,9 @@ def new_token() -> ResponseReturnValue:
     if not name:
         return account_page(errors={"name": messages.NAME_THE_TOKEN}), 422
     with transaction() as database:
-        if len(api_tokens.tokens_of(database, viewer().id)) >= api_tokens.MOST_TOKENS:
+        if len(api_tokens.tokens_of(database, current_account().id)) >= api_tokens.MOST_TOKENS:
             return account_page(errors={"name": messages.too_many_tokens(api_tokens.MOST_TOKENS)}), 422
-        token = api_tokens.make_token(database, viewer().id, name)
+        token = api_tokens.make_token(database, current_account().id, name)
     return account_page(token=token, name=name), 201
 
 
@@ -138,7 +138,7 @@ def new_token() -> ResponseReturnValue:
 def revoke_token(token_id: uuid.UUID) -> ResponseReturnValue:
     """Take a token away."""
     with transaction() as database:
-        revoked = api_tokens.revoke(database, token_id, viewer().id)
+        revoked = api_tokens.revoke(database, token_id, current_account().id)
     if not revoked:
         abort(404)
     return redirect(url_for("accounts.show"), 303)
@@ -150,7 +150,7 @@ def revoke_token(token_id: uuid.UUID) -> ResponseReturnValue:
 @form_on("accounts.show")
 def leave() -> ResponseReturnValue:
     """Delete the account and all that belongs to it, at once."""
-    account = viewer()
+    account = current_account()
     if "sure" not in request.form:
         return account_page(errors={"sure": job_messages.NOT_CONFIRMED}), 422
     if not is_theirs(account, request.form.get("password", "")):
@@ -159,7 +159,7 @@ def leave() -> ResponseReturnValue:
     with transaction() as database:
         # Locked first, so that a document which is just being handed in is either seen here or refused there.
         database.execute(select(Account.id).where(Account.id == account.id).with_for_update())
-        deletion.forget_account(database, account.id)
+        deletion.delete_account_content(database, account.id)
         database.execute(delete(Account).where(Account.id == account.id))  # its tokens go with it
     log.info("account.deleted", account=account.id.hex)
     end_session()
@@ -170,16 +170,20 @@ def leave() -> ResponseReturnValue:
 def is_theirs(account: Account, password: str) -> bool:
     """Whether whoever sits here has just shown that the account is theirs: by its password, or by a fresh sign-in."""
     if account.has_password:
-        return is_right(password[: password_rules.LONGEST + 1], account.password_hash)
+        return verify(password[: password_rules.LONGEST + 1], account.password_hash)
     return proved_lately()
 
 
 def account_page(token: str | None = None, name: str | None = None, errors: dict[str, str] | None = None) -> str:
     """The page, with each error beside its field."""
-    settings = parts().settings
+    settings = services().settings
     with transaction() as database:
-        owned = api_tokens.tokens_of(database, viewer().id)
-        linked = identities.is_linked(database, viewer().id, settings.oidc_issuer) if settings.oidc_issuer else False
+        owned = api_tokens.tokens_of(database, current_account().id)
+        linked = (
+            identities.is_linked(database, current_account().id, settings.oidc_issuer)
+            if settings.oidc_issuer
+            else False
+        )
     return render_template(
         "accounts/settings.html",
         tokens=owned,

@@ -29,12 +29,12 @@ from webapp.accounts.sign_in import (
 from webapp.auth import email_addresses, identities, invitations
 from webapp.auth.accounts import account_with, prove_address
 from webapp.auth.oidc import NotSignedIn, Person, SignInService
-from webapp.auth.sessions import asked_next, begin_session, viewer
+from webapp.auth.sessions import asked_next, begin_session, current_account
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http.security import safe_next
 from webapp.models import NO_PASSWORD, Account
-from webapp.services import parts, site_origin
+from webapp.services import services, site_origin
 
 log = structlog.get_logger()
 
@@ -126,17 +126,17 @@ def _new_account(person: Person, address: str, token: str) -> Account:
 def link_service() -> ResponseReturnValue:
     """Show that the account is theirs, then go to the service to show who they are there."""
     _service()
-    if not is_theirs(viewer(), request.form.get("password", "")):
+    if not is_theirs(current_account(), request.form.get("password", "")):
         return account_page(errors={"service-password": messages.NOT_YOUR_PASSWORD}), 403
-    session[WISH] = {"link": viewer().id.hex}
-    return render_template("accounts/link_sign_in_service.html", service=parts().settings.sign_in_service), 200
+    session[WISH] = {"link": current_account().id.hex}
+    return render_template("accounts/link_sign_in_service.html", service=services().settings.sign_in_service), 200
 
 
 def _link(person: Person, wanted_by: str) -> ResponseReturnValue:
-    if not current_user.is_authenticated or viewer().id.hex != wanted_by:
+    if not current_user.is_authenticated or current_account().id.hex != wanted_by:
         raise NotSignedIn("refused")
-    account = viewer()
-    label = parts().settings.oidc_label
+    account = current_account()
+    label = services().settings.oidc_label
     with transaction() as database:
         linked = identities.link(database, person.issuer, person.subject, account.id)
         if linked and person.verified_email and email_addresses.normal_email(person.verified_email) == account.email:
@@ -153,24 +153,24 @@ def _link(person: Person, wanted_by: str) -> ResponseReturnValue:
 def unlink_service() -> ResponseReturnValue:
     """Sign in without the service from now on."""
     _service()
-    if not viewer().has_password:
+    if not current_account().has_password:
         return account_page(errors={"service": messages.KEEP_A_WAY_IN}), 422
-    settings = parts().settings
+    settings = services().settings
     with transaction() as database:
-        identities.unlink(database, viewer().id, settings.oidc_issuer or "")
+        identities.unlink(database, current_account().id, settings.oidc_issuer or "")
     flash(messages.service_removed(settings.oidc_label))
     return redirect(url_for("accounts.show"), 303)
 
 
 def _service() -> SignInService:
-    service = parts().sign_in_service
+    service = services().sign_in_service
     if service is None:
         abort(404)
     return service
 
 
 def _refused(code: str) -> ResponseReturnValue:
-    said = messages.refused_by_service(code, parts().settings.oidc_label)
+    said = messages.refused_by_service(code, services().settings.oidc_label)
     if current_user.is_authenticated:
         return account_page(errors={"service": said}), 403
     return sign_in_page(Credentials("", "", {"form": said}), 403)

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from tasks.i18n import ENGLISH, speaking
 from webapp.api import openapi
 from webapp.api.requests import answer
-from webapp.services import parts, site_origin
+from webapp.services import services, site_origin
 
 api_docs = Blueprint("api_docs", __name__)
 Json = Mapping[str, Any]
@@ -40,7 +40,7 @@ def page() -> ResponseReturnValue:
 
 def _document() -> dict[str, Any]:
     with speaking(ENGLISH):  # programs are spoken to in English, so what is said of that is too
-        return openapi.document(current_app, parts().settings)
+        return openapi.document(current_app, services().settings)
 
 
 def _by_tag(described: Json) -> dict[str, list[tuple[str, str, Json]]]:

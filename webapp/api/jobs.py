@@ -20,7 +20,7 @@ from tasks.ledger.jobs.accept import IdempotencyKeyReused
 from tasks.ledger.keys import reference_of
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView, LaneWait
-from tasks.ledger.reports.poll import pulse_of
+from tasks.ledger.reports.poll import poll_state_of
 from tasks.ledger.states import State
 from tasks.pricing import Usage
 from webapp.api.blueprint import api
@@ -31,12 +31,12 @@ from webapp.http.errors import PAGES, problem
 from webapp.http.long_polling import LONGEST_WAIT_SECONDS, Ended
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, messages
-from webapp.jobs.document_input import HandedIn, take_file, take_text
+from webapp.jobs.document_input import SubmittedDocument, read_file, read_text
 from webapp.jobs.downloads import forget_document_of
 from webapp.jobs.submission import options_of, submit, usable_key, workflow_of
 from webapp.jobs.usage import told_usage, usage_json
 from webapp.limits import standing_of
-from webapp.services import parts
+from webapp.services import services
 
 PAGE, LARGEST_PAGE = 20, 100
 NO_SUCH_JOB = PAGES[404][0]
@@ -67,8 +67,8 @@ def create() -> ResponseReturnValue:
     return response
 
 
-def _handed_in(fields: dict[str, Any]) -> HandedIn:
-    settings = parts().settings
+def _handed_in(fields: dict[str, Any]) -> SubmittedDocument:
+    settings = services().settings
     title = "" if fields.get("title") is None else text_of(fields, "title", "")
     files = request.files.getlist("file")
     if len(files) > 1:
@@ -76,12 +76,12 @@ def _handed_in(fields: dict[str, Any]) -> HandedIn:
     if files and "text" in fields:
         raise NotAccepted("both", "Send a file or text, not both.", field="file")
     if files:
-        return take_file(files[0].filename or "", files[0].stream, title, settings)
+        return read_file(files[0].filename or "", files[0].stream, title, settings)
     if "file" in fields:
         raise NotAccepted("file_wrong", "To send a file, use multipart/form-data.", field="file")
     if "text" not in fields:
         raise NotAccepted("empty", "text is missing. To send a file, use multipart/form-data.", field="text")
-    return take_text(text_of(fields, "text", ""), title, settings)
+    return read_text(text_of(fields, "text", ""), title, settings)
 
 
 @api.get("/jobs")
@@ -101,7 +101,7 @@ def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any
             return job_views.jobs_of(session, g.account_id, limit=limit + 1, before=before, states=states, among=among)
 
     found = read()
-    if deadlines.settle(found):
+    if deadlines.enforce(found):
         found = read()
     with transaction() as session:
         waits = job_views.lane_waits_of(session, [job.id for job in found])
@@ -171,10 +171,10 @@ def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
 
     def changed() -> bool:
         with transaction() as session:
-            pulse = pulse_of(session, job.id, account_id)
+            pulse = poll_state_of(session, job.id, account_id)
         return pulse is None or pulse.revision != known
 
-    return parts().waits.wait(changed, seconds)
+    return services().waits.wait(changed, seconds)
 
 
 @api.delete("/jobs/<uuid:job_id>")
@@ -222,7 +222,7 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
 
 def _job(job_id: uuid.UUID) -> JobView:
     job = _read(job_id)
-    if job is not None and deadlines.settle([job]):
+    if job is not None and deadlines.enforce([job]):
         job = _read(job_id)
     if job is None:
         raise Problem(problem(404, NO_SUCH_JOB))
@@ -241,7 +241,7 @@ def _job_json(job: JobView) -> dict[str, Any]:
 
 def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]:
     """What these jobs used, by their ids; empty where owners are not told, without those that asked no AI service."""
-    settings = parts().settings
+    settings = services().settings
     if not settings.show_cost_to_owner:
         return {}
     spending = job_views.spending_of(session, [job.id for job in found], g.account_id)

@@ -16,7 +16,7 @@ from limits import RateLimitItemPerMinute
 
 from tasks.ledger.accounts import limits
 from webapp.extensions import limiter
-from webapp.services import parts
+from webapp.services import services
 
 POLICY, JOBS_POLICY = "requests", "jobs"
 WINDOW_SECONDS = 60
@@ -34,7 +34,7 @@ class Allowance:
 
 def count(account_id: uuid.UUID) -> Allowance | None:
     """Count a request of the account. None when nobody can count: a lost Redis is no reason to refuse work."""
-    limit = RateLimitItemPerMinute(parts().settings.api_requests_per_minute)
+    limit = RateLimitItemPerMinute(services().settings.api_requests_per_minute)
     key = ("api", account_id.hex)
     try:
         allowed = limiter.limiter.hit(limit, *key)

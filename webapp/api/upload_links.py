@@ -16,7 +16,7 @@ from webapp.http import pagination
 from webapp.http.errors import PAGES, problem
 from webapp.http.rejection import NotAccepted
 from webapp.jobs.submission import options_of, workflow_of
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.strings import cut, one_line
 from webapp.upload_links import links
 from webapp.upload_links.links import Link, Terms, TooManyLinks
@@ -45,7 +45,7 @@ def create_upload_link() -> ResponseReturnValue:
     )
     try:
         with transaction() as session:
-            link_id = links.make_link(session, g.account_id, terms, kept_days=parts().settings.retention_days)
+            link_id = links.make_link(session, g.account_id, terms, kept_days=services().settings.retention_days)
     except TooManyLinks:
         detail = f"There are {links.MOST_LINKS} open ones. Revoke some first."
         raise Problem(problem(409, "There are too many upload links", detail)) from None

@@ -9,5 +9,5 @@ def init_app(app: Flask) -> None:
     """Let each page know who is signed in, and prolong the sessions of people who open pages."""
     from webapp.auth import sessions
 
-    app.context_processor(lambda: {"viewer": sessions.viewer_or_none()})
+    app.context_processor(lambda: {"viewer": sessions.current_account_or_none()})
     app.after_request(sessions.keep_fresh)

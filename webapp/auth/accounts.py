@@ -87,7 +87,7 @@ def change_language(session: Session, account_id: uuid.UUID, chosen: str | None,
         .values(language=chosen)
         .execution_options(synchronize_session=False)
     )
-    preferences.wish_language(session, account_id, mails)
+    preferences.set_language(session, account_id, mails)
 
 
 def prove_address(session: Session, account_id: uuid.UUID) -> None:
@@ -113,4 +113,4 @@ def close_other_ways_in(session: Session, account_id: uuid.UUID) -> None:
         .values(revoked_at=func.now())
         .execution_options(synchronize_session=False)
     )
-    preferences.drop_webhook(session, account_id)
+    preferences.remove_webhook(session, account_id)

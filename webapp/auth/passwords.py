@@ -19,7 +19,7 @@ def hash_password(password: str) -> str:
     return _hasher.hash(password)
 
 
-def is_right(password: str, stored: str | None) -> bool:
+def verify(password: str, stored: str | None) -> bool:
     """Whether the password is the stored one. None stands for no account: as much work, and False.
 
     As much work, too, for an account without a password.

@@ -38,7 +38,7 @@ FORGOTTEN_AT_ONCE = 100
 ONE_DAY_SECONDS = 24 * 3600
 
 
-def viewer() -> Account:
+def current_account() -> Account:
     """Whoever is signed in. Only where `login_required` stands."""
     account: Account = current_user._get_current_object()
     return account
@@ -141,7 +141,7 @@ def end_session() -> None:
     session.clear()
 
 
-def viewer_or_none() -> Account | None:
+def current_account_or_none() -> Account | None:
     """Return who is signed in, for the top of the page. None also where the database cannot say."""
     try:
         if g.get("nobody") or not current_user.is_authenticated:
@@ -149,7 +149,7 @@ def viewer_or_none() -> Account | None:
     except SQLAlchemyError:
         g.nobody = True
         return None
-    return viewer()
+    return current_account()
 
 
 def keep_fresh(response: Response) -> Response:

@@ -23,7 +23,7 @@ from werkzeug.routing import RequestRedirect
 from tasks.database import is_out_of_reach
 from tasks.i18n import _, lazy
 from tasks.observability import sentry
-from tasks.observability.logs import told
+from tasks.observability.logs import log_fields
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http.htmx import is_htmx
@@ -180,7 +180,7 @@ def unforeseen(error: Exception) -> ResponseReturnValue:
     """A fault of ours. The log names the places it came through, never its message, which may quote a document."""
     if current_app.testing and not is_out_of_reach(error):
         raise error
-    log.error("request.failed", endpoint=request.endpoint, **told(error))
+    log.error("request.failed", endpoint=request.endpoint, **log_fields(error))
     sentry.report(error, "request.failed", endpoint=request.endpoint, request_id=g.get("request_id"))
     return broken(500)
 

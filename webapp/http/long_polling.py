@@ -22,7 +22,7 @@ class Ended(StrEnum):
     STOPPING = "stopping"  # this process was told to stop
 
 
-class Waits:
+class LongPollSlots:
     """The places to wait in one process: `most` at a time. `stopping` says whether the process was told to end."""
 
     def __init__(self, most: int) -> None:

@@ -23,14 +23,14 @@ ENDINGS = {Kind.MARKDOWN: "md"}
 
 
 @dataclass(frozen=True)
-class HandedIn:
+class SubmittedDocument:
     """A document that was let in, and the name its job gets."""
 
     title: str
     document: NewDocument
 
 
-def take_text(text: str, title: str, settings: Settings) -> HandedIn:
+def read_text(text: str, title: str, settings: Settings) -> SubmittedDocument:
     """Let pasted text in. Raises NotAccepted."""
     cleaned = clean(text)
     if not cleaned.strip():
@@ -40,10 +40,10 @@ def take_text(text: str, title: str, settings: Settings) -> HandedIn:
         raise NotAccepted("text_too_long", sentence, field="text")
     content = cleaned.encode()
     kind = _kind_of(content, None, "text")
-    return HandedIn(_wished(title) or title_of_text(cleaned), NewDocument(content, str(kind), None))
+    return SubmittedDocument(_wished(title) or title_of_text(cleaned), NewDocument(content, str(kind), None))
 
 
-def take_file(filename: str, stream: IO[bytes], title: str, settings: Settings) -> HandedIn:
+def read_file(filename: str, stream: IO[bytes], title: str, settings: Settings) -> SubmittedDocument:
     """Let a file in. Raises NotAccepted."""
     content = stream.read(settings.max_upload_bytes + 1)
     if len(content) > settings.max_upload_bytes:
@@ -51,7 +51,7 @@ def take_file(filename: str, stream: IO[bytes], title: str, settings: Settings) 
     name = title_of_file(filename)
     kind = _kind_of(content, name, "file")
     name = name or f"document.{ENDINGS.get(kind, kind)}"
-    return HandedIn(_wished(title) or name, NewDocument(content, str(kind), name))
+    return SubmittedDocument(_wished(title) or name, NewDocument(content, str(kind), name))
 
 
 def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *, most: int) -> list[FileStorage]:
@@ -70,12 +70,12 @@ def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *,
     return chosen
 
 
-def take_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: Settings) -> HandedIn:
+def read_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: Settings) -> SubmittedDocument:
     """Let in the one document of a form: its file, else its text. Raises NotAccepted, also where there is neither."""
     title, text = form.get("title", ""), form.get("text", "")
     if chosen:
-        return take_file(chosen[0].filename or "", chosen[0].stream, title, settings)
-    return take_text(text, title, settings)
+        return read_file(chosen[0].filename or "", chosen[0].stream, title, settings)
+    return read_text(text, title, settings)
 
 
 def _wished(title: str) -> str | None:

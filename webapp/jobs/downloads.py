@@ -17,7 +17,7 @@ from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView
 from tasks.ledger.states import HELD
 from tasks.workflows import WORKFLOWS, AsCsv
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http.file_names import LONGEST, stem_and_ending
 from webapp.jobs import messages
@@ -81,8 +81,8 @@ def result_name(job: JobView) -> str:
 def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
     """This person's job and its result; 404 where either is missing, 410 where the result was deleted."""
     with transaction() as database:
-        job = job_views.job_of(database, job_id, viewer().id)
-        saved = job_views.result_of(database, job_id, viewer().id)
+        job = job_views.job_of(database, job_id, current_account().id)
+        saved = job_views.result_of(database, job_id, current_account().id)
     if job is None or saved is None:
         abort(410 if job is not None and job.content_deleted_at else 404)
     return job, saved
@@ -93,8 +93,8 @@ def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
 def original(job_id: uuid.UUID) -> ResponseReturnValue:
     """The document, byte for byte; 410 once it has been deleted. A browser saves it and never opens it as a page."""
     with transaction() as database:
-        job = job_views.job_of(database, job_id, viewer().id)
-        document = job_views.original_of(database, job_id, viewer().id)
+        job = job_views.job_of(database, job_id, current_account().id)
+        document = job_views.original_of(database, job_id, current_account().id)
     if job is None or document is None:
         abort(404)
     if document.content is None:
@@ -107,9 +107,9 @@ def original(job_id: uuid.UUID) -> ResponseReturnValue:
 def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """What would be deleted, before anything is."""
     with transaction() as database:
-        job = job_views.job_of(database, job_id, viewer().id)
-        about = {} if job is None else deletion.jobs_about(database, job.document_id, viewer().id)
-        saved = 0 if job is None else deletion.results_about(database, job.document_id, viewer().id)
+        job = job_views.job_of(database, job_id, current_account().id)
+        about = {} if job is None else deletion.jobs_about(database, job.document_id, current_account().id)
+        saved = 0 if job is None else deletion.results_about(database, job.document_id, current_account().id)
     if job is None:
         abort(404)
     return render_template(
@@ -125,7 +125,7 @@ def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 def delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """Delete the document of this job, with all jobs about it."""
-    if not forget_document_of(job_id, viewer().id):
+    if not forget_document_of(job_id, current_account().id):
         abort(404)
     flash(str(messages.DOCUMENT_DELETED))
     return redirect(url_for("jobs.home"), 303)
@@ -135,7 +135,7 @@ def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
     """Delete the document of a job, with all jobs about it. False: the account has no such job."""
     with transaction() as database:
         job = job_views.job_of(database, job_id, account_id)
-        return job is not None and deletion.forget_document(database, job.document_id, account_id) is not None
+        return job is not None and deletion.delete_document(database, job.document_id, account_id) is not None
 
 
 def attachment(content: bytes, filename: str, content_type: str) -> Response:

@@ -12,7 +12,7 @@ from tasks.i18n import lazy
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView
 from tasks.ledger.states import UNFINISHED, State
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import pagination
 from webapp.jobs import deadlines
@@ -80,7 +80,7 @@ def asked_for() -> MyDocuments:
     words = " ".join(request.args.get("q", "").replace("\0", "").split())[:LONGEST_SEARCH]
     before = request.args.get("before", "")
     found = _found(show, words, before)
-    if deadlines.settle(found):
+    if deadlines.enforce(found):
         found = _found(show, words, before)
     jobs = found[:PAGE]
     older = pagination.after(jobs[-1].place) if len(found) > PAGE else None
@@ -91,7 +91,7 @@ def _found(show: str, words: str, before: str) -> list[JobView]:
     with transaction() as session:
         return job_views.jobs_of(
             session,
-            viewer().id,
+            current_account().id,
             limit=PAGE + 1,
             before=pagination.read(before),
             states=SHOWN[show][1],

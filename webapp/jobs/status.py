@@ -16,7 +16,7 @@ from tasks.ledger.keys import reference_of
 from tasks.ledger.notifications import preferences
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView, LaneWait
-from tasks.ledger.reports.poll import Pulse, pulse_of
+from tasks.ledger.reports.poll import PollState, poll_state_of
 from tasks.ledger.states import WAITING, State
 from tasks.pricing import Usage
 from tasks.settings import Settings
@@ -26,11 +26,11 @@ from webapp.jobs.document_facts import BEGINNING, beginning_of, main_measure, wh
 from webapp.jobs.messages import BADGES, Failure
 from webapp.jobs.results.localized import ShownResult, shown
 from webapp.jobs.results.provenance import provenance_of
-from webapp.jobs.submission import can_try_again, can_wish_again
-from webapp.jobs.timeline import LogLine
+from webapp.jobs.submission import can_run_again, can_try_again
+from webapp.jobs.timeline import TimelineLine
 from webapp.jobs.usage import told_usage
 from webapp.jobs.workflow_messages import WorkWords, description_of, title_of, words_of
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.numbers import number
 
 LONGER_THAN_USUAL_SECONDS = 30
@@ -53,7 +53,7 @@ class Poll:
 
 
 @dataclass(frozen=True)
-class Stop:
+class TimelineStep:
     """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None.
 
     `at` is when it was reached, or with `latest` when it will be at the latest; None: nobody knows.
@@ -68,7 +68,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class MailWish:
+class EmailPreference:
     """Whether a mail tells when it is done. `confirmed`: there is an address that mail may go to."""
 
     confirmed: bool
@@ -87,8 +87,8 @@ class StatusPage:
     reference: str
     badge: str
     description: str
-    stops: Sequence[Stop]
-    log: Sequence[LogLine]
+    stops: Sequence[TimelineStep]
+    log: Sequence[TimelineLine]
     failure: Failure
     overdue_seconds: float | None
     paused: bool
@@ -99,11 +99,11 @@ class StatusPage:
     poll: Poll | None
     result: ShownResult | None
     can_try_again: bool
-    can_wish_again: bool
+    can_run_again: bool
     can_cancel: bool
     beginning: str | None
     usage: Usage | None
-    mail: MailWish | None
+    mail: EmailPreference | None
 
     @property
     def announcement(self) -> str:
@@ -167,11 +167,11 @@ class StatusPage:
         return max(0.0, (self.job.next_attempt_at - self.job.now).total_seconds())
 
 
-def page_of(
+def build_status_page(
     session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings, *, with_cost: bool = False
 ) -> StatusPage | None:
     """The page of this person's job. None for a missing job and for somebody else's alike."""
-    pulse = pulse_of(session, job_id, account_id)
+    pulse = poll_state_of(session, job_id, account_id)
     job = job_views.job_of(session, job_id, account_id)
     if pulse is None or job is None:
         return None
@@ -179,7 +179,9 @@ def page_of(
     no_worker = overdue is not None and no_worker_seen(session)
     lane = job_views.lane_wait_of(session, job_id) if job.state in WAITING else None
     made = title_of(job.workflow)
-    log = [timeline.log_line(event, made) for event in timeline.told(job_views.events_of(session, job_id))]
+    log = [
+        timeline.timeline_line(event, made) for event in timeline.visible_events(job_views.events_of(session, job_id))
+    ]
     return StatusPage(
         job=job,
         reference=reference_of(job.id),
@@ -197,7 +199,7 @@ def page_of(
         poll=None if job.finished else _poll(session, pulse, job, settings),
         result=_result(session, job, account_id) if job.state is State.SUCCEEDED else None,
         can_try_again=can_try_again(job),
-        can_wish_again=can_wish_again(job),
+        can_run_again=can_run_again(job),
         can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
         beginning=_beginning(session, job, account_id),
         usage=_usage(session, job, account_id, settings) if with_cost else None,
@@ -210,9 +212,9 @@ def _result(session: Session, job: JobView, account_id: uuid.UUID) -> ShownResul
     return None if saved is None else shown(job.workflow, saved)
 
 
-def _mail_wish(session: Session, job: JobView, account_id: uuid.UUID) -> MailWish:
+def _mail_wish(session: Session, job: JobView, account_id: uuid.UUID) -> EmailPreference:
     wanted = preferences.email_of_job(session, job.id, account_id)
-    return MailWish(confirmed=wanted is not None, wanted=bool(wanted))
+    return EmailPreference(confirmed=wanted is not None, wanted=bool(wanted))
 
 
 def _beginning(session: Session, job: JobView, account_id: uuid.UUID) -> str | None:
@@ -234,7 +236,7 @@ def _failure(job: JobView, lane: LaneWait | None) -> Failure:
     return messages.failure_of(job.error_category, job.error_code)
 
 
-def _poll(session: Session, pulse: Pulse, job: JobView, settings: Settings) -> Poll:
+def _poll(session: Session, pulse: PollState, job: JobView, settings: Settings) -> Poll:
     # The row was read twice; the earlier revision is named, so that a change in between is polled for.
     return Poll(pulse.revision, interval_of(pulse, settings), tier_of(session, pulse, job.id, settings), said_of(job))
 
@@ -244,7 +246,7 @@ def said_of(job: JobView) -> str:
     return f"{job.state}-{job.attempt}"
 
 
-def is_late(pulse: Pulse) -> bool:
+def is_late(pulse: PollState) -> bool:
     """Whether it waits for a worker for longer than usual."""
     return (
         pulse.state in WAITING
@@ -257,20 +259,20 @@ def no_worker_seen(session: Session) -> bool:
     """Whether nobody is there who could take it."""
     return (
         job_views.live_workers(
-            session, queue=parts().settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS
+            session, queue=services().settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS
         )
         == 0
     )
 
 
-def before_of(session: Session, pulse: Pulse, job_id: uuid.UUID) -> int | None:
+def before_of(session: Session, pulse: PollState, job_id: uuid.UUID) -> int | None:
     """How many jobs come before one that waits for its turn; None for others, and where an operator holds it back."""
     if pulse.state is not State.QUEUED or pulse.paused:
         return None
-    return fair_order.jobs_before(session, parts().settings.queue_name, job_id)
+    return fair_order.jobs_before(session, services().settings.queue_name, job_id)
 
 
-def is_queue_away(session: Session, pulse: Pulse) -> bool:
+def is_queue_away(session: Session, pulse: PollState) -> bool:
     """Whether the queue cannot be reached: it should have been handed a message at once, and was not.
 
     A job that waits for its turn is not to be handed a message yet.
@@ -281,12 +283,12 @@ def is_queue_away(session: Session, pulse: Pulse) -> bool:
         return False
     if pulse.seconds_overdue is None or pulse.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
         return False
-    if fair_order.hold_back(session, parts().settings.queue_name):
+    if fair_order.hold_back(session, services().settings.queue_name):
         return False
     return pulse.deliveries == 1 or not no_worker_seen(session)
 
 
-def interval_of(pulse: Pulse, settings: Settings) -> int:
+def interval_of(pulse: PollState, settings: Settings) -> int:
     """Seconds between two polls: often in the first minute, then less; while waiting to retry, towards that moment."""
     if pulse.state is State.RETRY_WAIT:
         return min(15, max(2, math.ceil(pulse.seconds_to_attempt or 0)))
@@ -296,7 +298,7 @@ def interval_of(pulse: Pulse, settings: Settings) -> int:
     return 2 if age < 60 else 5 if age < 600 else 15
 
 
-def tier_of(session: Session, pulse: Pulse, job_id: uuid.UUID, settings: Settings) -> str:
+def tier_of(session: Session, pulse: PollState, job_id: uuid.UUID, settings: Settings) -> str:
     """Everything but the revision that the page depends on, as a word."""
     words = [str(interval_of(pulse, settings))]
     if pulse.paused:
@@ -313,7 +315,7 @@ def tier_of(session: Session, pulse: Pulse, job_id: uuid.UUID, settings: Setting
     return "-".join(words)
 
 
-def _stops(job: JobView) -> list[Stop]:
+def _stops(job: JobView) -> list[TimelineStep]:
     words = words_of(job.workflow)
     read, saved = job.read_facts is not None, job.state is State.SUCCEEDED
     started, waiting = job.started_at is not None, job.state in WAITING
@@ -325,20 +327,20 @@ def _stops(job: JobView) -> list[Stop]:
     measured = _("%(done)s of %(total)s parts done", done=done, total=total) if job.progress_total > 1 else None
     ending = _("stopped") if job.state is State.FAILED else _("cancelled")
     return [
-        Stop(_("Accepted"), places[0], at=job.created_at, waiting=waiting),
-        Stop(
+        TimelineStep(_("Accepted"), places[0], at=job.created_at, waiting=waiting),
+        TimelineStep(
             _("Read"),
             places[1],
             ending if places[1] == "stopped" else main_measure(job.read_facts) or reading,
             waiting=waiting,
         ),
-        Stop(
+        TimelineStep(
             words.stop_made if saved else words.stop_making,
             places[2],
             ending if places[2] == "stopped" else measured if here >= 2 else None,
             waiting=waiting,
         ),
-        Stop(
+        TimelineStep(
             _("Saved"),
             places[3],
             at=job.finished_at if saved else None if stopped else job.deadline_at,

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger.accounts import limits
 from tasks.ledger.accounts.limits import Limit
 from tasks.ledger.jobs import transitions
-from tasks.ledger.jobs.accept import Intent, Recorded, record, record_for_document
+from tasks.ledger.jobs.accept import AcceptedJob, Intent, accept_job, accept_job_for_document
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
 from tasks.workflows import WORKFLOWS, Options, OptionsWrong, Workflow
@@ -21,9 +21,9 @@ from tasks.workflows.base import check_options
 from webapp.database import transaction
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import messages
-from webapp.jobs.document_input import HandedIn
+from webapp.jobs.document_input import SubmittedDocument
 from webapp.limits import within_limits
-from webapp.services import parts
+from webapp.services import services
 
 log = structlog.get_logger()
 
@@ -34,11 +34,11 @@ MOST_ROUNDS = 5
 
 def offered() -> list[Workflow]:
     """What can be asked for on this site: without an AI service, only what an extract will do for."""
-    return [workflow for workflow in WORKFLOWS.values() if _is_able_to(workflow)]
+    return [workflow for workflow in WORKFLOWS.values() if supports(workflow)]
 
 
-def _is_able_to(workflow: Workflow) -> bool:
-    return not workflow.needs_ai or parts().settings.ai_provider != "local"
+def supports(workflow: Workflow) -> bool:
+    return not workflow.needs_ai or services().settings.ai_provider != "local"
 
 
 def workflow_of(name: str) -> Workflow:
@@ -46,7 +46,7 @@ def workflow_of(name: str) -> Workflow:
     workflow = WORKFLOWS.get(name)
     if workflow is None:
         raise NotAccepted("workflow_unknown", messages.NO_SUCH_WORKFLOW, field="workflow")
-    if not _is_able_to(workflow):
+    if not supports(workflow):
         raise NotAccepted("needs_ai", messages.needs_ai(workflow.title), field="workflow")
     return workflow
 
@@ -81,14 +81,14 @@ def usable_key(text: str | None) -> str | None:
 
 def submit(
     account_id: uuid.UUID,
-    handed_in: HandedIn,
+    handed_in: SubmittedDocument,
     workflow: Workflow,
     options: Options,
     *,
     idempotency_key: str | None = None,
     fresh_run_key: str | None = None,
     with_new: Callable[[Session, uuid.UUID], None] | None = None,
-) -> Recorded:
+) -> AcceptedJob:
     """Record the wish about a document that comes with it. Raises IdempotencyKeyReused and OverLimit.
 
     `with_new` is done in the same transaction when the job is a new one; if it raises, there is no job.
@@ -103,13 +103,13 @@ def submit(
         idempotency_key=idempotency_key,
     )
     with within_limits(), transaction() as session:
-        recorded = record(session, intent, handed_in.document, parts().settings.terms)
+        recorded = accept_job(session, intent, handed_in.document, services().settings.terms)
         if recorded.created and with_new is not None:
             with_new(session, recorded.job_id)
     return _send(recorded)
 
 
-def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str | None) -> Recorded | None:
+def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str | None) -> AcceptedJob | None:
     """The same wish about the same document: a new job where the earlier one was cancelled or the key is fresh.
 
     None: there is no such job, or its document has been deleted. Raises NotAccepted when such work is no longer done,
@@ -131,7 +131,7 @@ def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str
                 options=check_options(workflow, job.options),
                 fresh_run_key=fresh_run_key,
             )
-            recorded = record_for_document(session, intent, job.document_id, parts().settings.terms)
+            recorded = accept_job_for_document(session, intent, job.document_id, services().settings.terms)
     except (NoResultFound, IntegrityError):  # the owner deleted the document between two of our statements
         return None
     return _send(recorded)
@@ -140,7 +140,7 @@ def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str
 def is_still_offered(job: job_views.JobView) -> bool:
     """Whether work like this job's is still done: an older job may name a workflow or an option that is gone."""
     workflow = WORKFLOWS.get(job.workflow)
-    if workflow is None or not _is_able_to(workflow):
+    if workflow is None or not supports(workflow):
         return False
     try:
         check_options(workflow, job.options)
@@ -154,7 +154,7 @@ def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
 
     It is not handed in anew, and so does not count for the day; the other limits hold. Raises OverLimit.
     """
-    settings = parts().settings
+    settings = services().settings
     with within_limits(), transaction() as session:
         job = job_views.job_of(session, job_id, account_id)
         if job is None or not can_try_again(job):
@@ -170,7 +170,7 @@ def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
         )
     if state is None:
         return False
-    parts().dispatcher.dispatch_now(job_id)
+    services().dispatcher.dispatch_now(job_id)
     return True
 
 
@@ -178,16 +178,16 @@ def can_try_again(job: job_views.JobView) -> bool:
     """Whether the owner may put this job back: it failed, of a cause that may have passed, the document is kept, and
     not too many attempts were made already."""
     passed = job.state is State.FAILED and messages.is_passing(job.error_category)
-    return passed and job.attempt < MOST_ROUNDS * parts().settings.max_attempts and can_wish_again(job)
+    return passed and job.attempt < MOST_ROUNDS * services().settings.max_attempts and can_run_again(job)
 
 
-def can_wish_again(job: job_views.JobView) -> bool:
+def can_run_again(job: job_views.JobView) -> bool:
     """Whether the same may be wished anew about this job's document: nothing of the two has been deleted."""
     return job.original_kept and job.content_deleted_at is None and is_still_offered(job)
 
 
-def _send(recorded: Recorded) -> Recorded:
+def _send(recorded: AcceptedJob) -> AcceptedJob:
     log.info("job.submitted", job=recorded.job_id.hex, created=recorded.created)
     if recorded.created:
-        parts().dispatcher.dispatch_now(recorded.job_id)
+        services().dispatcher.dispatch_now(recorded.job_id)
     return recorded

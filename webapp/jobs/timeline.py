@@ -14,7 +14,7 @@ from webapp.jobs.messages import OWNER_TRIES_AGAIN, failure_of
 
 
 @dataclass(frozen=True)
-class LogLine:
+class TimelineLine:
     """One thing that happened. `until` is when the next try is due, None if the line is not about one."""
 
     at: datetime
@@ -22,7 +22,7 @@ class LogLine:
     until: datetime | None = None
 
 
-def told(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
+def visible_events(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
     """The events without those of a job that was looked at and went on waiting: the first of them tells it all."""
     waits = False
     for event in events:
@@ -33,14 +33,14 @@ def told(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
         yield event
 
 
-def log_line(event: JobEvent, made: str | None = None) -> LogLine | None:
+def timeline_line(event: JobEvent, made: str | None = None) -> TimelineLine | None:
     """What happened, as the owner reads it; None for what only the machine cares about.
 
     `made` is what was saved, None: it has no name here.
     """
     text = _log_text(Event(event.event), State(event.state), event.facts, made or _("Result"))
     until = event.facts.get("until") if event.state == State.RETRY_WAIT else None
-    return None if text is None else LogLine(event.at, text, datetime.fromisoformat(until) if until else None)
+    return None if text is None else TimelineLine(event.at, text, datetime.fromisoformat(until) if until else None)
 
 
 def who_did(event: JobEvent) -> str:

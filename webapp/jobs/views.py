@@ -15,9 +15,9 @@ from tasks.i18n import lazy
 from tasks.ledger.delivery import gate
 from tasks.ledger.jobs import transitions
 from tasks.ledger.jobs.accept import IdempotencyKeyReused
-from tasks.ledger.reports.poll import pulse_of
+from tasks.ledger.reports.poll import poll_state_of
 from tasks.ledger.states import WAITING, State
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import form_fields, request_body
 from webapp.http.errors import form_too_old, not_found
@@ -25,8 +25,8 @@ from webapp.http.htmx import is_htmx
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, job_list, messages
 from webapp.jobs import status as jobs_status
-from webapp.jobs.batch import MOST_AT_ONCE, Outcome, hand_in_each
-from webapp.jobs.document_input import chosen_files, take_form
+from webapp.jobs.batch import MOST_AT_ONCE, BatchItem, submit_each
+from webapp.jobs.document_input import chosen_files, read_form
 from webapp.jobs.status import StatusPage
 from webapp.jobs.submission import (
     is_still_offered,
@@ -39,7 +39,7 @@ from webapp.jobs.submission import (
     workflow_of,
 )
 from webapp.limits import OverLimit, my_limits
-from webapp.services import parts
+from webapp.services import services
 
 jobs = Blueprint("jobs", __name__)
 
@@ -62,7 +62,7 @@ def home_page(
     done: Sequence[str] = (),
 ) -> str:
     """The first page, with what was typed kept, each error beside its field, and each refused file with its reason."""
-    settings = parts().settings
+    settings = services().settings
     typed = request_body.typed()
     return render_template(
         "jobs/home.html",
@@ -88,7 +88,7 @@ def home_page(
 
 def _is_paused() -> bool:
     with transaction() as database:
-        return gate.of(database, parts().settings.queue_name).shut
+        return gate.load(database, services().settings.queue_name).shut
 
 
 @jobs.get("/jobs/mine")
@@ -118,9 +118,9 @@ def create() -> ResponseReturnValue:
         options = options_in_form(workflow, request.form)
         chosen = chosen_files(request.form, request.files, most=MOST_AT_ONCE)
         if len(chosen) > 1:
-            return _several(hand_in_each(viewer().id, chosen, workflow, options, key))
-        document = take_form(request.form, chosen, parts().settings)
-        recorded = submit(viewer().id, document, workflow, options, idempotency_key=key)
+            return _several(submit_each(current_account().id, chosen, workflow, options, key))
+        document = read_form(request.form, chosen, services().settings)
+        recorded = submit(current_account().id, document, workflow, options, idempotency_key=key)
     except NotAccepted as refused:
         if _by_script():
             return {"error": refused.sentence, **refused.facts}, refused.status, refused.headers
@@ -132,7 +132,7 @@ def create() -> ResponseReturnValue:
     return ({"location": location}, 201) if _by_script() else redirect(location, 303)
 
 
-def _several(outcomes: Sequence[Outcome]) -> ResponseReturnValue:
+def _several(outcomes: Sequence[BatchItem]) -> ResponseReturnValue:
     """What became of each of several files: to the list when all were taken, else the form with the reasons."""
     taken = sum(one.refusal is None for one in outcomes)
     said = messages.handed_in(taken)
@@ -163,14 +163,14 @@ def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
 @jobs.errorhandler(RequestEntityTooLarge)
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
     """More than a form may hold: what was typed comes back, and the files do not."""
-    said = messages.request_too_large(parts().settings.max_upload_bytes)
+    said = messages.request_too_large(services().settings.max_upload_bytes)
     return ({"error": said} if _by_script() else home_page({"file": said})), 413
 
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
     """This person's job. Somebody else's is answered like one that never was."""
     page = _page(job_id)
-    if page is not None and deadlines.settle([page.job]):
+    if page is not None and deadlines.enforce([page.job]):
         page = _page(job_id)
     if page is None:
         abort(404)
@@ -178,10 +178,10 @@ def page_or_404(job_id: uuid.UUID) -> StatusPage:
 
 
 def _page(job_id: uuid.UUID) -> StatusPage | None:
-    settings = parts().settings
-    with_cost = settings.show_cost_to_owner or viewer().is_operator
+    settings = services().settings
+    with_cost = settings.show_cost_to_owner or current_account().is_operator
     with transaction() as database:
-        return jobs_status.page_of(database, job_id, viewer().id, settings, with_cost=with_cost)
+        return jobs_status.build_status_page(database, job_id, current_account().id, settings, with_cost=with_cost)
 
 
 @jobs.get("/jobs/<uuid:job_id>")
@@ -215,10 +215,10 @@ def fragment(page: StatusPage, *, announce: bool = True, notice: str | None = No
 @login_required  # type: ignore[untyped-decorator]
 def status(job_id: uuid.UUID) -> ResponseReturnValue:
     """The fragment a page polls for: 204 while it already shows everything there is to show."""
-    settings = parts().settings
+    settings = services().settings
     known, tier = form_fields.number_asked("rev"), request.args.get("t", "")
     with transaction() as database:
-        pulse = pulse_of(database, job_id, viewer().id)
+        pulse = poll_state_of(database, job_id, current_account().id)
         unchanged = (
             pulse is not None
             and pulse.revision == known
@@ -244,7 +244,7 @@ def _gone(job_id: uuid.UUID) -> ResponseReturnValue:
 def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
     """The owner wants no result any more."""
     with transaction() as database:
-        cancelled = transitions.cancel(database, job_id, viewer().id)
+        cancelled = transitions.cancel(database, job_id, current_account().id)
     page = page_or_404(job_id)
     wanted = (State.CANCELLED, State.CANCEL_REQUESTED)
     notice = TOO_LATE if cancelled is None and page.job.state not in wanted else None
@@ -263,7 +263,7 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
     page = page_or_404(job_id)
     if mode == "again":
         try:
-            put_back = try_again(viewer().id, job_id)
+            put_back = try_again(current_account().id, job_id)
         except OverLimit as refused:
             return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
         if put_back or page_or_404(job_id).job.state in WAITING:
@@ -275,7 +275,7 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
     if not allowed or (mode == "fresh" and fresh_run_key is None):
         return job_page(page, NOT_AGAIN), 409
     try:
-        recorded = submit_again(viewer().id, job_id, fresh_run_key=fresh_run_key)
+        recorded = submit_again(current_account().id, job_id, fresh_run_key=fresh_run_key)
     except NotAccepted as refused:
         return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
     if recorded is None:

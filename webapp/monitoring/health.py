@@ -16,7 +16,7 @@ from tasks.queue.redis_client import QueueUnreachable
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.jobs.status import no_worker_seen
-from webapp.services import parts
+from webapp.services import services
 
 health = Blueprint("health", __name__)
 limiter.exempt(health)
@@ -37,11 +37,11 @@ def readyz() -> ResponseReturnValue:
 
 
 def _missing_in_database() -> list[str]:
-    settings = parts().settings
+    settings = services().settings
     checks: dict[str, Callable[[Session], bool]] = {
         "migrations": lambda session: not schema.is_behind(job_views.schema_version(session)),
         # While an operator has paused the work, its workers may be away; people can hand in all the same.
-        "worker": lambda session: gate.of(session, settings.queue_name).shut or not no_worker_seen(session),
+        "worker": lambda session: gate.load(session, settings.queue_name).shut or not no_worker_seen(session),
         "orphans": lambda session: (
             job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
         ),
@@ -61,7 +61,7 @@ def _missing_in_database() -> list[str]:
 
 def _missing_in_redis() -> list[str]:
     try:
-        parts().queue.ping()
+        services().queue.ping()
     except QueueUnreachable:
         return ["redis"]
     return []

@@ -24,7 +24,7 @@ from tasks.ledger.states import LaneState, State
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.jobs.status import WORKER_SEEN_WITHIN_SECONDS
-from webapp.services import parts
+from webapp.services import services
 
 metrics = Blueprint("metrics", __name__)
 limiter.exempt(metrics)
@@ -36,7 +36,7 @@ Labelled = Mapping[tuple[str, ...], float | None]
 @metrics.get("/metrics")
 def show() -> ResponseReturnValue:
     """The figures, in Prometheus' text format."""
-    token = parts().settings.metrics_token
+    token = services().settings.metrics_token
     if token is None:
         abort(404)
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
@@ -49,7 +49,7 @@ def show() -> ResponseReturnValue:
 
 
 def _read() -> SiteCollector:
-    settings = parts().settings
+    settings = services().settings
     with transaction() as session:
         session.execute(text(f"SET LOCAL statement_timeout = {READ_WITHIN_MILLISECONDS}"))
         now = current.now(

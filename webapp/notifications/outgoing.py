@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from tasks.i18n import language
 from tasks.ledger.models.notifications import Channel
 from tasks.ledger.notifications import outbox as ledger
-from webapp.services import parts
+from webapp.services import services
 
 
 def owe(
@@ -26,9 +26,9 @@ def owe(
 
     `account_id` None: it is about no account.
     """
-    ledger.owe_notice(
+    ledger.enqueue(
         database,
-        queue=parts().settings.queue_name,
+        queue=services().settings.queue_name,
         key=f"{what.replace('.', '_')}_{uuid.uuid4().hex}",
         channel=channel,
         target=target,

@@ -22,12 +22,12 @@ from tasks.ledger.reports import job_views
 from tasks.notifications.signed_links import read_token
 from tasks.notifications.webhook_target import TargetRefused, read_target
 from webapp.auth.accounts import prove_address
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.notifications import messages
 from webapp.notifications.outgoing import owe, owe_mail
-from webapp.services import parts
+from webapp.services import services
 
 notices = Blueprint("notices", __name__)
 
@@ -49,14 +49,14 @@ def show() -> ResponseReturnValue:
 
 def page(*, error: str | None = None, typed: str | None = None, secret: str | None = None) -> str:
     with transaction() as database:
-        wish = preferences.wish_of(database, viewer().id)
-        last = {channel: ledger.latest_of(database, viewer().id, channel, limit=1) for channel in Channel}
+        wish = preferences.preference_of(database, current_account().id)
+        last = {channel: ledger.latest_of(database, current_account().id, channel, limit=1) for channel in Channel}
     url = wish.webhook_url if wish else None
     return render_template(
         "notifications/settings.html",
-        can_mail=parts().settings.can_mail,
-        confirmed=wish is not None and wish.email == viewer().email,
-        email_on=wish is not None and wish.email_on and wish.email == viewer().email,
+        can_mail=services().settings.can_mail,
+        confirmed=wish is not None and wish.email == current_account().email,
+        email_on=wish is not None and wish.email_on and wish.email == current_account().email,
         url=url,
         gone=wish if wish and wish.webhook_gone_url and not url else None,
         typed=url if typed is None else typed,
@@ -78,15 +78,15 @@ def last_word(found: Sequence[Notice]) -> Notice | None:
 @limiter.limit("6 per hour", key_func=sender_key)
 def email() -> ResponseReturnValue:
     """Switch mails on or off. An address that was never confirmed gets a link first."""
-    if not parts().settings.can_mail:
+    if not services().settings.can_mail:
         abort(404)
-    account = viewer()
+    account = current_account()
     wanted = "on" in request.form
     with transaction() as database:
-        wish = preferences.wish_of(database, account.id)
+        wish = preferences.preference_of(database, account.id)
         confirmed = wish is not None and wish.email == account.email
         if confirmed:
-            preferences.wish_email(database, account.id, account.email, on=wanted, language=language())
+            preferences.set_email(database, account.id, account.email, on=wanted, language=language())
         elif wanted:
             owe_mail(
                 database,
@@ -119,8 +119,8 @@ def confirm(token: str) -> ResponseReturnValue:
     """The address is its owner's: mails are on."""
     if _is_theirs(token):
         with transaction() as database:
-            preferences.wish_email(database, viewer().id, viewer().email, on=True, language=language())
-            prove_address(database, viewer().id)
+            preferences.set_email(database, current_account().id, current_account().email, on=True, language=language())
+            prove_address(database, current_account().id)
         flash(str(messages.EMAIL_ON))
     else:
         flash(str(messages.LINK_TOO_OLD))
@@ -128,8 +128,8 @@ def confirm(token: str) -> ResponseReturnValue:
 
 
 def _is_theirs(token: str) -> bool:
-    proven = read_token(parts().settings, "confirm mail address", token, max_age_seconds=LINK_LIVES_SECONDS)
-    return proven == [viewer().id.hex, viewer().email]
+    proven = read_token(services().settings, "confirm mail address", token, max_age_seconds=LINK_LIVES_SECONDS)
+    return proven == [current_account().id.hex, current_account().email]
 
 
 @notices.post("/account/notices/webhook")
@@ -140,11 +140,11 @@ def webhook() -> ResponseReturnValue:
     typed = request.form.get("url", "").strip()
     try:
         # The name is resolved by the worker at each delivery: here a slow name server would hold up the site.
-        read_target(typed, loopback=parts().settings.webhook_loopback)
+        read_target(typed, loopback=services().settings.webhook_loopback)
     except TargetRefused as refused:
         return page(error=messages.TARGETS[refused.code], typed=typed[:600]), 422
     with transaction() as database:
-        secret = preferences.wish_webhook(database, viewer().id, typed)
+        secret = preferences.set_webhook(database, current_account().id, typed)
     return page(secret=secret), 201
 
 
@@ -153,7 +153,7 @@ def webhook() -> ResponseReturnValue:
 def remove_webhook() -> ResponseReturnValue:
     """Send nothing there any more."""
     with transaction() as database:
-        preferences.drop_webhook(database, viewer().id)
+        preferences.remove_webhook(database, current_account().id)
     flash(str(messages.WEBHOOK_REMOVED))
     return redirect(url_for("notices.show"), 303)
 
@@ -165,7 +165,7 @@ def test() -> ResponseReturnValue:
     """Send something harmless by the way the notices go."""
     channel = Channel.EMAIL if request.form.get("channel") == Channel.EMAIL else Channel.WEBHOOK
     with transaction() as database:
-        wish = preferences.wish_of(database, viewer().id)
+        wish = preferences.preference_of(database, current_account().id)
         target = None if wish is None else wish.email if channel is Channel.EMAIL else wish.webhook_url
         if target is None:
             abort(404)
@@ -175,7 +175,7 @@ def test() -> ResponseReturnValue:
             target,
             "test",
             {},
-            account_id=viewer().id,
+            account_id=current_account().id,
             useful_for_seconds=TEST_IS_USEFUL_SECONDS,
         )
     flash(str(messages.TEST_SENT))
@@ -187,9 +187,11 @@ def test() -> ResponseReturnValue:
 def for_job(job_id: uuid.UUID) -> ResponseReturnValue:
     """For this one job, mail or none, whatever is said for all."""
     with transaction() as database:
-        if job_views.job_of(database, job_id, viewer().id) is None:
+        if job_views.job_of(database, job_id, current_account().id) is None:
             abort(404)
-        preferences.wish_email_for_job(database, job_id, viewer().id, wanted=request.form.get("wanted") == "yes")
+        preferences.set_email_for_job(
+            database, job_id, current_account().id, wanted=request.form.get("wanted") == "yes"
+        )
     return redirect(url_for("jobs.show", job_id=job_id), 303)
 
 

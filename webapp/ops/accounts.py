@@ -19,12 +19,12 @@ from tasks.ledger.replays import operator_actions
 from webapp.auth import account_access, api_tokens
 from webapp.auth.account_access import Deciding, NotDecided
 from webapp.auth.email_addresses import LONGEST_EMAIL
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.limits import MOST, NAMES, limit_in
 from webapp.models import Account
 from webapp.ops.work import note_of
-from webapp.services import parts
+from webapp.services import services
 
 ops_accounts = Blueprint("ops_accounts", __name__, url_prefix="/ops")
 
@@ -43,7 +43,7 @@ def accounts() -> ResponseReturnValue:
     with transaction() as database:
         found = accounts_of(database, begins, after, limit=PAGE + 1)
         disabled = accounts_disabled.disabled_among(database, [one.id for one in found[:PAGE]])
-        use = limits.use_of(database, [one.id for one in found[:PAGE]], parts().settings.limits)
+        use = limits.use_of(database, [one.id for one in found[:PAGE]], services().settings.limits)
     return render_template(
         "ops/accounts.html",
         accounts=found[:PAGE],
@@ -97,8 +97,10 @@ def set_limits(account_id: uuid.UUID) -> ResponseReturnValue:
         held = select(Account.id).where(Account.id == account_id).with_for_update(read=True)
         if database.execute(held).one_or_none() is None:
             abort(404)
-        queue = parts().settings.queue_name
-        changed = operator_actions.set_limits(database, queue, account_id, wanted, by=viewer().email, note=note)
+        queue = services().settings.queue_name
+        changed = operator_actions.set_limits(
+            database, queue, account_id, wanted, by=current_account().email, note=note
+        )
     flash(CHANGED if changed else UNCHANGED)
     return redirect(url_for("ops_accounts.account", account_id=account_id), 303)
 
@@ -137,7 +139,9 @@ def decide(account_id: uuid.UUID, what: str) -> ResponseReturnValue:
     reason = note_of(request.form)
     if not reason:
         return account_page(account_id, {"reason": SAY_WHY}), 422
-    deciding = Deciding(parts().settings.queue_name, by=viewer().email, reason=reason, account_id=viewer().id)
+    deciding = Deciding(
+        services().settings.queue_name, by=current_account().email, reason=reason, account_id=current_account().id
+    )
     act, done, nothing_to_do = DECISIONS[what]
     try:
         with transaction() as database:
@@ -153,13 +157,13 @@ def decide(account_id: uuid.UUID, what: str) -> ResponseReturnValue:
 
 def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None) -> str:
     """The page, with each error beside its field; 404 if there is no such account."""
-    site = parts().settings.limits
+    site = services().settings.limits
     with transaction() as database:
         found = database.get(Account, account_id)
         if found is None:
             abort(404)
         own = limits.own_limits(database, account_id)
-        standing = limits.standing(database, account_id, site)
+        standing = limits.usage_of(database, account_id, site)
         disabled_at = accounts_disabled.disabled_since(database, account_id)
         owned = len(api_tokens.tokens_of(database, account_id))
         decided = audit_log.about_account(database, account_id, limit=DECISIONS_SHOWN)

@@ -9,10 +9,10 @@ from flask.typing import ResponseReturnValue
 
 from webapp.accounts import messages
 from webapp.auth import email_addresses, invitations
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import form_fields
-from webapp.services import parts, site_origin
+from webapp.services import services, site_origin
 
 ops_invitations = Blueprint("ops_invitations", __name__, url_prefix="/ops")
 
@@ -26,7 +26,7 @@ def show() -> ResponseReturnValue:
 @ops_invitations.post("/invitations")
 def invite() -> ResponseReturnValue:
     """Make an invitation and show its link, this once."""
-    if parts().settings.registration != "invite":
+    if services().settings.registration != "invite":
         abort(404)
     typed = request.form.get("email", "").strip()
     email = email_addresses.normal_email(typed) if typed else None
@@ -39,7 +39,7 @@ def invite() -> ResponseReturnValue:
     if days is None or errors:
         return page(errors=errors), 422
     with transaction() as database:
-        token = invitations.invite(database, email=email, made_by=viewer().email, days=days)
+        token = invitations.invite(database, email=email, made_by=current_account().email, days=days)
     return page(link=site_origin() + url_for("accounts.invited", token=token), invited=email), 201
 
 
@@ -61,7 +61,7 @@ def page(*, errors: dict[str, str] | None = None, link: str | None = None, invit
     return render_template(
         "ops/invitations.html",
         invitations=found,
-        by_invitation=parts().settings.registration == "invite",
+        by_invitation=services().settings.registration == "invite",
         errors=errors or {},
         typed=request.form,
         days=invitations.DAYS,

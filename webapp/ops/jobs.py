@@ -15,13 +15,13 @@ from tasks.ledger.reports.inspection import Opened
 from tasks.ledger.reports.last_day import last_day
 from tasks.ledger.states import State
 from tasks.pricing import cost_of
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import pagination
 from webapp.jobs import deadlines, messages, timeline
 from webapp.jobs.usage import money
 from webapp.ops import dashboard, job_filters
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.strings import cut, one_line
 
 ops = Blueprint("ops", __name__, url_prefix="/ops")
@@ -54,7 +54,7 @@ def now() -> ResponseReturnValue:
 def _now() -> dict[str, object]:
     deadlines.sweep()
     with transaction() as database:
-        figures = dashboard.now_of(database, parts().settings)
+        figures = dashboard.now_of(database, services().settings)
     alarms = dashboard.alarms_of(figures)
     body = render_template("ops/_dashboard_body.html", figures=figures, alarms=alarms, why=messages.failure_of)
     return {
@@ -76,7 +76,7 @@ def day() -> ResponseReturnValue:
         day=figures,
         charts=dashboard.charts_of(figures),
         begins=[figures.at - timedelta(hours=hour.ago + 1) for hour in figures.hours],
-        tokens=dashboard.tokens_of(figures, parts().settings),
+        tokens=dashboard.tokens_of(figures, services().settings),
         why=messages.failure_of,
         money=money,
     )
@@ -126,7 +126,7 @@ def open_document(job_id: uuid.UUID) -> ResponseReturnValue:
     if not cause:
         return job_page(job_id, error=SAY_WHY), 422
     with transaction() as database:
-        opened = inspection.inspect(database, job_id, by=viewer().email, cause=cause)
+        opened = inspection.inspect(database, job_id, by=current_account().email, cause=cause)
     return job_page(job_id, opened=opened)
 
 
@@ -137,7 +137,7 @@ def job_page(job_id: uuid.UUID, opened: Opened | None = None, error: str | None 
         emails = job_filters.emails_of(database, set() if record is None else {record.job.account_id})
     if record is None:
         abort(404)
-    prices = parts().settings.prices
+    prices = services().settings.prices
     costs = {call.id: cost_of(call, prices) for call in record.calls}
     return render_template(
         "ops/job.html",

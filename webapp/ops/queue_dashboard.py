@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response
 from tasks.queue import NoSuchMessage, read_messages_as_json
 from tasks.queue.redis_client import QueueUnreachable
 from webapp.http.errors import error_page, not_found
-from webapp.services import Parts
+from webapp.services import Services
 
 PREFIX = "/ops/rq"
 # Its pages hold inline scripts and styles, and its templates are compiled in the browser.
@@ -28,7 +28,7 @@ AWAY = "The queue cannot be reached. What was accepted is kept in the database. 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def init_app(app: Flask, parts: Parts) -> None:
+def init_app(app: Flask, parts: Services) -> None:
     """Show the dashboard in this app, over the app's own way to Redis."""
     app.config.update(
         RQ_DASHBOARD_REDIS_URL=("the Redis of this site",),  # only shown: its address is nobody's business

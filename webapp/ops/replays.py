@@ -19,12 +19,12 @@ from tasks.ledger.models.control import Cause, ReplayState
 from tasks.ledger.replays import progress as replays_progress
 from tasks.ledger.replays import replays, selection
 from tasks.ledger.replays.selection import Choice
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import form_fields
 from webapp.jobs import messages
 from webapp.ops.work import note_of
-from webapp.services import parts
+from webapp.services import services
 
 ops_replays = Blueprint("ops_replays", __name__, url_prefix="/ops/replays")
 
@@ -39,7 +39,7 @@ RATE_WRONG = f"Write a number from 1 to {replays.FASTEST_PER_MINUTE}."
 @ops_replays.get("", endpoint="replays")
 def replays_list() -> ResponseReturnValue:
     """What has failed, by cause, and the replays so far."""
-    queue = parts().settings.queue_name
+    queue = services().settings.queue_name
     with transaction() as database:
         failures = selection.failures(database, queue)
         newest = replays_progress.newest(database, queue, limit=NEWEST)
@@ -56,7 +56,7 @@ def replay_new() -> ResponseReturnValue:
 
 def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
     """What would happen with each category, and the form, with each error beside its field."""
-    settings = parts().settings
+    settings = services().settings
     with transaction() as database:
         judged = selection.judge(database, settings.queue_name, choice)
         held_up = replays.held_up(database, settings.queue_name, settings.lane)
@@ -83,7 +83,7 @@ def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
 @ops_replays.post("")
 def replay_begin() -> ResponseReturnValue:
     """Put them back: the first one at once, the others in turn."""
-    settings, choice, note = parts().settings, choice_of(request.form), note_of(request.form)
+    settings, choice, note = services().settings, choice_of(request.form), note_of(request.form)
     cause, rate = request.form.get("cause", ""), form_fields.number_in(request.form.get("per_minute", ""), 10**9)
     errors = {
         **({} if cause in set(Cause) else {"cause": CAUSE_MISSING}),
@@ -102,7 +102,7 @@ def replay_begin() -> ResponseReturnValue:
                 choice,
                 cause=Cause(cause),
                 note=note,
-                by=viewer().email,
+                by=current_account().email,
                 per_minute=rate,
                 terms=settings.replay_terms,
             )
@@ -130,7 +130,7 @@ def replay_now(replay_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def _progress(database: Session, replay_id: uuid.UUID) -> dict[str, object]:
-    settings = parts().settings
+    settings = services().settings
     progress = replays_progress.one(database, settings.queue_name, replay_id)
     if progress is None:
         abort(404)
@@ -160,8 +160,8 @@ def _progress(database: Session, replay_id: uuid.UUID) -> dict[str, object]:
 def replay_stop(replay_id: uuid.UUID) -> ResponseReturnValue:
     """Put no more of its jobs back."""
     with transaction() as database:
-        queue = parts().settings.queue_name
-        replays.stop(database, queue, replay_id, by=viewer().email, note=note_of(request.form))
+        queue = services().settings.queue_name
+        replays.stop(database, queue, replay_id, by=current_account().email, note=note_of(request.form))
     return redirect(url_for("ops_replays.replay", replay_id=replay_id), 303)
 
 

@@ -15,11 +15,11 @@ from tasks.ledger.delivery import gate as delivery_gate
 from tasks.ledger.history import audit_log
 from tasks.ledger.jobs.transitions import LANE_SPREAD_SECONDS
 from tasks.ledger.replays import operator_actions, progress
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import form_fields
 from webapp.jobs.messages import failure_of
-from webapp.services import parts
+from webapp.services import services
 from webapp.text.strings import cut, one_line
 
 ops_decisions = Blueprint("ops_decisions", __name__, url_prefix="/ops")
@@ -39,7 +39,7 @@ def work() -> ResponseReturnValue:
 
 def work_page(errors: Mapping[str, str] | None = None) -> str:
     """The page, with each error beside its field."""
-    settings = parts().settings
+    settings = services().settings
     with transaction() as database:
         now = _now(database)
         closed = lanes.door(database, settings.lane)
@@ -69,8 +69,8 @@ def work_now() -> ResponseReturnValue:
 
 
 def _now(database: Session) -> dict[str, object]:
-    queue = parts().settings.queue_name
-    gate = delivery_gate.of(database, queue)
+    queue = services().settings.queue_name
+    gate = delivery_gate.load(database, queue)
     active = delivery_gate.active(database, queue)
     body = render_template(
         "ops/_work_body.html",
@@ -88,7 +88,9 @@ def _now(database: Session) -> dict[str, object]:
 def pause() -> ResponseReturnValue:
     """Hand nothing more to the queue."""
     with transaction() as database:
-        delivery_gate.pause(database, parts().settings.queue_name, by=viewer().email, note=note_of(request.form))
+        delivery_gate.pause(
+            database, services().settings.queue_name, by=current_account().email, note=note_of(request.form)
+        )
     return _back_to_work()
 
 
@@ -96,7 +98,9 @@ def pause() -> ResponseReturnValue:
 def drain() -> ResponseReturnValue:
     """Let no attempt begin either."""
     with transaction() as database:
-        delivery_gate.drain(database, parts().settings.queue_name, by=viewer().email, note=note_of(request.form))
+        delivery_gate.drain(
+            database, services().settings.queue_name, by=current_account().email, note=note_of(request.form)
+        )
     return _back_to_work()
 
 
@@ -108,21 +112,21 @@ def resume() -> ResponseReturnValue:
     if typed and at_once is None:
         return work_page({"at_once": AT_ONCE_WRONG}), 422
     with transaction() as database:
-        queue = parts().settings.queue_name
-        delivery_gate.resume(database, queue, by=viewer().email, at_once=at_once, note=note_of(request.form))
+        queue = services().settings.queue_name
+        delivery_gate.resume(database, queue, by=current_account().email, at_once=at_once, note=note_of(request.form))
     return _back_to_work()
 
 
 @ops_decisions.post("/work/lane")
 def open_lane() -> ResponseReturnValue:
     """Let calls to the AI service be made again."""
-    settings = parts().settings
+    settings = services().settings
     with transaction() as database:
         operator_actions.open_lane(
             database,
             settings.queue_name,
             settings.lane,
-            by=viewer().email,
+            by=current_account().email,
             note=note_of(request.form),
             spread_seconds=LANE_SPREAD_SECONDS,
         )
@@ -134,7 +138,7 @@ def all_decisions() -> ResponseReturnValue:
     """Who decided what, and why, newest first."""
     before = form_fields.number_asked("before")
     with transaction() as database:
-        found = audit_log.newest(database, parts().settings.queue_name, limit=PAGE + 1, before=before)
+        found = audit_log.newest(database, services().settings.queue_name, limit=PAGE + 1, before=before)
     older = found[PAGE - 1].id if len(found) > PAGE else None
     return render_template(
         "ops/audit_log.html", decisions=found[:PAGE], decided=DECIDED, older=older, paged=before is not None

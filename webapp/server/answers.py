@@ -9,7 +9,7 @@ from waitress.channel import ClientDisconnected
 from waitress.task import ErrorTask, Task, WSGITask
 from waitress.utilities import build_http_date
 
-from tasks.observability.logs import told
+from tasks.observability.logs import log_fields
 from webapp.server.refusals import BY_CODE, FAILED, MALFORMED, Refusal, log
 
 WITHOUT_BODY = ("1", "204", "304")
@@ -32,7 +32,7 @@ class Answer(Task):
         except ClientDisconnected:
             self.close_on_finish = True
         except Exception as error:
-            log.error("request.broken", **told(error))
+            log.error("request.broken", **log_fields(error))
             self.close_on_finish = True
             if not self.wrote_header:
                 self._say(FAILED)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waitress.channel import ClientDisconnected, HTTPChannel
 
-from tasks.observability.logs import told
+from tasks.observability.logs import log_fields
 from webapp.server.answers import AppAnswer, RefusedAnswer
 from webapp.server.clients import client_of
 from webapp.server.pace import Pace
@@ -81,7 +81,7 @@ class Channel(HTTPChannel):
         try:
             act()
         except Exception as error:
-            log.error("connection.broken", **told(error))
+            log.error("connection.broken", **log_fields(error))
             self.handle_close()
 
     def readable(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
-from tasks.observability.logs import told
+from tasks.observability.logs import log_fields
 from webapp.server.refusals import log
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Turns:
             try:
                 channel.service()
             except BaseException as error:  # a thread that ends would be missing for ever
-                log.error("request.broken", **told(error))
+                log.error("request.broken", **log_fields(error))
                 channel.abandon()
             if is_download:
                 with self._changed:

@@ -10,12 +10,12 @@ from flask import Blueprint, abort, flash, get_flashed_messages, redirect, rende
 from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
-from webapp.auth.sessions import viewer
+from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import form_fields, pagination
 from webapp.http.rejection import NotAccepted
 from webapp.jobs.submission import offered, options_in_form, workflow_of
-from webapp.services import parts, site_origin
+from webapp.services import services, site_origin
 from webapp.text.strings import cut, one_line
 from webapp.upload_links import links
 from webapp.upload_links import owner_messages as words
@@ -46,8 +46,10 @@ def make() -> ResponseReturnValue:
         return page(errors=errors), 422
     try:
         with transaction() as session:
-            link_id = links.make_link(session, viewer().id, terms, kept_days=parts().settings.retention_days)
-            made = links.link_of(session, link_id, viewer().id)
+            link_id = links.make_link(
+                session, current_account().id, terms, kept_days=services().settings.retention_days
+            )
+            made = links.link_of(session, link_id, current_account().id)
     except TooManyLinks:
         return page(errors={"form": words.too_many_links()}), 409
     return page(made=made), 201
@@ -58,8 +60,8 @@ def make() -> ResponseReturnValue:
 def revoke(link_id: uuid.UUID) -> ResponseReturnValue:
     """Close a link for good."""
     with transaction() as session:
-        found = links.link_of(session, link_id, viewer().id)
-        links.revoke(session, link_id, viewer().id)
+        found = links.link_of(session, link_id, current_account().id)
+        links.revoke(session, link_id, current_account().id)
     if found is None:
         abort(404)
     flash(str(words.REVOKED))
@@ -70,7 +72,7 @@ def page(*, errors: Mapping[str, str] | None = None, made: Link | None = None) -
     """The page with each error beside its field; `made` is the link that was just made."""
     before = pagination.read(request.args.get("before", ""))
     with transaction() as session:
-        found = links.links_of(session, viewer().id, limit=PAGE + 1, before=before)
+        found = links.links_of(session, current_account().id, limit=PAGE + 1, before=before)
     older = (found[PAGE - 1].row.created_at, found[PAGE - 1].row.id) if len(found) > PAGE else None
     typed = request.form if errors else {}
     names = [workflow.name for workflow in offered()]

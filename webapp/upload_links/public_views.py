@@ -28,12 +28,12 @@ from webapp.http.rejection import NotAccepted
 from webapp.http.security import content_security_policy
 from webapp.jobs import messages
 from webapp.jobs import status as jobs_status
-from webapp.jobs.document_input import HandedIn, chosen_files, take_form
+from webapp.jobs.document_input import SubmittedDocument, chosen_files, read_form
 from webapp.jobs.downloads import attachment, result_name
 from webapp.jobs.status import StatusPage
 from webapp.jobs.submission import submit, workflow_of
 from webapp.limits import OverLimit
-from webapp.services import parts
+from webapp.services import services
 from webapp.upload_links import links, public_messages, signed_urls
 from webapp.upload_links.links import Link, LinkClosed, LinkState
 
@@ -78,7 +78,7 @@ def hand_in(token: str) -> ResponseReturnValue:
         if form_key is None:
             raise NotAccepted("form_too_old", public_messages.FORM_TOO_OLD, field="form", status=400)
         chosen = chosen_files(request.form, request.files, most=1)
-        job_id = _record(link, take_form(request.form, chosen, parts().settings), form_key)
+        job_id = _record(link, read_form(request.form, chosen, services().settings), form_key)
     except OverLimit as refused:
         return *form_page(link, {"form": refused.told_to_sender}, refused.status), refused.headers
     except NotAccepted as refused:
@@ -91,7 +91,7 @@ def hand_in(token: str) -> ResponseReturnValue:
     return redirect(url_for("embed.show", receipt=receipt, by=link.token), 303)
 
 
-def _record(link: Link, handed_in: HandedIn, form_key: uuid.UUID) -> uuid.UUID:
+def _record(link: Link, handed_in: SubmittedDocument, form_key: uuid.UUID) -> uuid.UUID:
     """The job of this form. A wish of its own: who else handed in the same document is nobody's business."""
     workflow = workflow_of(link.row.workflow)
     try:
@@ -111,7 +111,7 @@ def _record(link: Link, handed_in: HandedIn, form_key: uuid.UUID) -> uuid.UUID:
 @embed.errorhandler(RequestEntityTooLarge)
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
     """More than a form may hold: what was typed comes back, and the file does not."""
-    sentence = messages.file_too_large(parts().settings.max_upload_bytes)
+    sentence = messages.file_too_large(services().settings.max_upload_bytes)
     return form_page(_link_or_404(_token()), {"file": sentence}, 413)
 
 
@@ -179,7 +179,7 @@ def _page(receipt: str) -> tuple[Link, StatusPage | None]:
         link, job_id = found
         page = None
         if job_id is not None and link.state is not LinkState.REVOKED:
-            page = jobs_status.page_of(session, job_id, link.row.account_id, parts().settings)
+            page = jobs_status.build_status_page(session, job_id, link.row.account_id, services().settings)
     g.frame_origins = link.row.frame_origins
     return link, page
 
@@ -209,7 +209,7 @@ def form_page(link: Link, errors: Mapping[str, object] | None = None, status: in
         proof=signed_urls.sign_form(link.row.id, uuid.uuid4()),
         typed=request_body.typed(),
         errors=errors or {},
-        settings=parts().settings,
+        settings=services().settings,
         back=_way_back(link),
     )
     return page, status

@@ -58,7 +58,7 @@ class LimitReached(Exception):
         self.allowance = allowance
 
 
-Standing = Mapping[Limit, Allowance]
+LimitUsage = Mapping[Limit, Allowance]
 
 
 def limits_of(session: Session, account_id: uuid.UUID, site: Limits) -> Limits:
@@ -129,7 +129,7 @@ def use_of(session: Session, account_ids: Collection[uuid.UUID], site: Limits) -
     }
 
 
-def standing(session: Session, account_id: uuid.UUID, site: Limits, *, besides: uuid.UUID | None = None) -> Standing:
+def usage_of(session: Session, account_id: uuid.UUID, site: Limits, *, besides: uuid.UUID | None = None) -> LimitUsage:
     """How far the account has used up its limits. The job `besides` is not counted."""
     most = limits_of(session, account_id, site)
     now = session.execute(select(func.now())).scalar_one()
@@ -197,7 +197,7 @@ def require(
     Until the transaction ends, nobody else is let through for this account.
     """
     _count_alone(session, account_id)
-    found = standing(session, account_id, site, besides=besides)
+    found = usage_of(session, account_id, site, besides=besides)
     reached = [found[limit] for limit in of if found[limit].until is not None]
     if reached:
         raise LimitReached(max(reached, key=lambda allowance: allowance.until or allowance.now))

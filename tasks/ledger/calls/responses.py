@@ -24,7 +24,7 @@ class KeptResponse:
     call_id: uuid.UUID | None
 
 
-def standing(session: Session, *, lane: str, overdue_seconds: float) -> tuple[int, int]:
+def response_counts(session: Session, *, lane: str, overdue_seconds: float) -> tuple[int, int]:
     """How many responses are still open at the provider, and how many of them belong to jobs that ended so long ago."""
     open_now, overdue = session.execute(
         select(
@@ -41,7 +41,7 @@ def standing(session: Session, *, lane: str, overdue_seconds: float) -> tuple[in
     return int(open_now), int(overdue)
 
 
-def to_withdraw(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
+def to_cancel(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
     """Those the provider may still work on although their job is finished. In random order, so that a few that cannot
     be withdrawn keep nobody waiting."""
     rows = session.execute(
@@ -59,7 +59,7 @@ def to_withdraw(session: Session, *, lane: str, limit: int) -> list[KeptResponse
     return [KeptResponse(str(response_id), call_id) for response_id, call_id in rows]
 
 
-def give_up_withdrawing(session: Session, *, lane: str, after_seconds: float) -> int:
+def give_up_cancelling(session: Session, *, lane: str, after_seconds: float) -> int:
     """Close as unknown what could not be withdrawn for so long after its job ended. How many calls that were."""
     return len(
         session.execute(

@@ -35,10 +35,10 @@ def _waits_for_its_turn(queue: str) -> ColumnElement[bool]:
     return there & (Delivery.due_at <= func.now()) & (Delivery.not_before <= func.now())
 
 
-def room(session: Session, queue: str) -> int:
+def free_capacity(session: Session, queue: str) -> int:
     """How many more deliveries may be handed over now. None may while an operator has stopped dispatch; where only so
     many jobs may be held at once, more messages than free places would only be refused and sent again."""
-    gate = delivery_gate.of(session, queue)
+    gate = delivery_gate.load(session, queue)
     if gate.dispatch_stopped:
         return 0
     held = delivery_gate.active(session, queue)
@@ -54,7 +54,7 @@ def hold_back(session: Session, queue: str) -> bool:
     Where there is room and no message at all is on its way, somebody should have handed one over.
     """
     sent: int = session.execute(select(_sent(queue))).scalar_one()
-    return sent > 0 or room(session, queue) <= 0
+    return sent > 0 or free_capacity(session, queue) <= 0
 
 
 def needs_no_turn() -> ColumnElement[bool]:
@@ -96,7 +96,7 @@ def _in_turn(queue: str) -> Subquery:
     return select(turns.c.job_id, func.row_number().over(order_by=order).label("place")).subquery()
 
 
-def next_in_turn(session: Session, queue: str, limit: int) -> list[uuid.UUID]:
+def next_by_fair_share(session: Session, queue: str, limit: int) -> list[uuid.UUID]:
     """The jobs whose deliveries are to be handed over next, in their order."""
     waiting = _in_turn(queue)
     return list(session.execute(select(waiting.c.job_id).order_by(waiting.c.place).limit(limit)).scalars())

@@ -25,7 +25,7 @@ STOPPED, FULL = "stopped", "full"
 
 
 @dataclass(frozen=True)
-class Standing:
+class GateState:
     """How the gate of a queue stands. `changed_at` and `changed_by` are None where nobody ever touched it."""
 
     dispatch_stopped: bool = False
@@ -65,7 +65,7 @@ class Active:
         return reference_of(self.job_id)
 
 
-def of(session: Session, queue: str) -> Standing:
+def load(session: Session, queue: str) -> GateState:
     """How the gate of this queue stands now."""
     return _standing(
         session.execute(
@@ -74,7 +74,7 @@ def of(session: Session, queue: str) -> Standing:
     )
 
 
-def before(session: Session, job_id: uuid.UUID) -> Standing:
+def before(session: Session, job_id: uuid.UUID) -> GateState:
     """How the gate stands that this job has to pass."""
     return _standing(
         session.execute(
@@ -95,7 +95,7 @@ def passes(session: Session, job_id: uuid.UUID) -> str | None:
     if queue is None:
         return None  # the claim finds no job either
     _lock(session, queue, shared=True)
-    standing = of(session, queue)  # after the lock: what was decided before it was given is seen
+    standing = load(session, queue)  # after the lock: what was decided before it was given is seen
     if standing.claims_stopped:
         return STOPPED
     if standing.at_once is None:
@@ -104,12 +104,12 @@ def passes(session: Session, job_id: uuid.UUID) -> str | None:
     return FULL if active(session, queue) >= standing.at_once else None
 
 
-def pause(session: Session, queue: str, *, by: str, note: str | None = None) -> Standing:
+def pause(session: Session, queue: str, *, by: str, note: str | None = None) -> GateState:
     """Hand nothing more to the queue. What is there already may still be claimed; a drain stays one."""
     before = _alone(session, queue)
     _set(session, queue, True, before.claims_stopped, before.at_once, by, note)
     audit_log.write_down(session, queue, Decided.PAUSE, by=by, note=note, before=before.word)
-    return of(session, queue)
+    return load(session, queue)
 
 
 def drain(session: Session, queue: str, *, by: str, note: str | None = None) -> int:
@@ -123,7 +123,7 @@ def drain(session: Session, queue: str, *, by: str, note: str | None = None) -> 
 
 def resume(
     session: Session, queue: str, *, by: str, at_once: int | None = None, note: str | None = None
-) -> Standing | None:
+) -> GateState | None:
     """Let work go on, with at most `at_once` jobs held at the same time, None: without a limit.
 
     How the gate stood before; None if it stood like that already, and nothing was decided.
@@ -159,18 +159,18 @@ def held(session: Session, queue: str, *, limit: int) -> Sequence[Active]:
     return [Active(job_id, worker or "", claimed_at, step) for job_id, worker, claimed_at, step in rows]
 
 
-def _standing(gate: Gate | None) -> Standing:
+def _standing(gate: Gate | None) -> GateState:
     if gate is None:
-        return Standing()
-    return Standing(
+        return GateState()
+    return GateState(
         gate.dispatch_stopped, gate.claims_stopped, gate.at_once, gate.changed_at, gate.changed_by, gate.note
     )
 
 
-def _alone(session: Session, queue: str) -> Standing:
+def _alone(session: Session, queue: str) -> GateState:
     """Wait until no claim is being given, keep others from being given, and say how the gate stands."""
     _lock(session, queue, shared=False)
-    return of(session, queue)
+    return load(session, queue)
 
 
 def _lock(session: Session, queue: str, *, shared: bool) -> None:

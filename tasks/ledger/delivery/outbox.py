@@ -56,7 +56,7 @@ def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = No
     return int(number)
 
 
-def settle(session: Session, job_id: uuid.UUID) -> bool:
+def consume(session: Session, job_id: uuid.UUID) -> bool:
     """Nothing is owed to the job any more. False if nothing was."""
     return bool(session.execute(delete(Delivery).where(Delivery.job_id == job_id).returning(Delivery.job_id)).all())
 
@@ -72,9 +72,9 @@ def take_due(
     is due again at the very moment it may. Rows that another dispatcher holds are skipped, so any number may run.
     Where an operator has stopped dispatch, nothing is taken and nothing postponed.
     """
-    if gate.of(session, queue).dispatch_stopped:
+    if gate.load(session, queue).dispatch_stopped:
         return []
-    turn = fair_order.next_in_turn(session, queue, min(limit, fair_order.room(session, queue)))
+    turn = fair_order.next_by_fair_share(session, queue, min(limit, fair_order.free_capacity(session, queue)))
     due = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.due_at <= func.now())
     if job_id is not None:
         due = due.where(Delivery.job_id == job_id)
@@ -170,11 +170,11 @@ def seconds_until_next_due(session: Session, queue: str) -> float | None:
 
     Those that wait for their turn are due only while there is room, and while their account is not disabled.
     """
-    if gate.of(session, queue).dispatch_stopped:
+    if gate.load(session, queue).dispatch_stopped:
         return None
     due = select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp()))
     due = due.where(Delivery.queue == queue)
-    if fair_order.room(session, queue) <= 0:
+    if fair_order.free_capacity(session, queue) <= 0:
         due = due.where(fair_order.needs_no_turn())
     else:
         due = due.where(or_(fair_order.needs_no_turn(), ~is_held()))
@@ -187,7 +187,7 @@ def oldest_overdue_seconds(session: Session, queue: str) -> float:
 
     Also 0 while an operator has paused the work: then nothing is late. What a disabled account waits for is not late.
     """
-    if gate.of(session, queue).shut:
+    if gate.load(session, queue).shut:
         return 0.0
     age = session.execute(
         select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(

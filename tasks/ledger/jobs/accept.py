@@ -44,7 +44,7 @@ class Intent:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class AcceptedJob:
     """The job an intent led to. `created` is False when it was there before."""
 
     job_id: uuid.UUID
@@ -59,14 +59,14 @@ class _KeyTaken(Exception):
     """Another request with the same idempotency key was faster; undo to the savepoint and read what it made."""
 
 
-def record(session: Session, intent: Intent, document: NewDocument, terms: Terms) -> Recorded:
+def accept_job(session: Session, intent: Intent, document: NewDocument, terms: Terms) -> AcceptedJob:
     """Accept the intent about a document that comes with it. Raises IdempotencyKeyReused and LimitReached; then nothing
     may be committed."""
     document_id = _keep_document(session, intent.account_id, document)
-    return record_for_document(session, intent, document_id, terms)
+    return accept_job_for_document(session, intent, document_id, terms)
 
 
-def record_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> Recorded:
+def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> AcceptedJob:
     """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused, LimitReached, and
     NoResultFound when the document or its content has been deleted.
     """
@@ -77,7 +77,7 @@ def record_for_document(session: Session, intent: Intent, document_id: uuid.UUID
         .with_for_update(read=True, key_share=True)
     ).scalar_one()
     operation_key = _operation_key(intent, fingerprint)
-    known = _answered_before(session, intent, operation_key)
+    known = _find_existing_job(session, intent, operation_key)
     if known is not None:
         return known
     try:
@@ -86,7 +86,7 @@ def record_for_document(session: Session, intent: Intent, document_id: uuid.UUID
             _remember_key(session, intent, operation_key, recorded.job_id)
             return recorded
     except _KeyTaken:
-        known = _answered_before(session, intent, operation_key)
+        known = _find_existing_job(session, intent, operation_key)
         assert known is not None, "the key was taken, so its row is committed and visible"
         return known
 
@@ -110,7 +110,7 @@ def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocumen
     ).scalar_one()
 
 
-def _answered_before(session: Session, intent: Intent, operation_key: str) -> Recorded | None:
+def _find_existing_job(session: Session, intent: Intent, operation_key: str) -> AcceptedJob | None:
     if intent.idempotency_key is None:
         return None
     row = session.execute(
@@ -122,7 +122,7 @@ def _answered_before(session: Session, intent: Intent, operation_key: str) -> Re
         return None
     if row.request_fingerprint != operation_key:
         raise IdempotencyKeyReused
-    return Recorded(row.job_id, created=False)
+    return AcceptedJob(row.job_id, created=False)
 
 
 def _operation_key(intent: Intent, fingerprint: str) -> str:
@@ -138,7 +138,7 @@ def _operation_key(intent: Intent, fingerprint: str) -> str:
 
 def _find_or_create(
     session: Session, intent: Intent, document_id: uuid.UUID, fingerprint: str, terms: Terms
-) -> Recorded:
+) -> AcceptedJob:
     while True:
         operation_key = _operation_key(intent, fingerprint)
         job_id = session.execute(
@@ -166,14 +166,14 @@ def _find_or_create(
             limits.count_job(session, intent.account_id, job_id)
             outbox.owe(session, job_id)
             note(session, job_id, Event.RECORD, State.QUEUED, 0)
-            return Recorded(job_id, created=True)
+            return AcceptedJob(job_id, created=True)
         existing = session.execute(
             select(Job.id, Job.content_deleted_at).where(
                 Job.operation_key == operation_key, Job.state != State.CANCELLED
             )
         ).one_or_none()
         if existing is not None and existing.content_deleted_at is None:
-            return Recorded(existing.id, created=False)
+            return AcceptedJob(existing.id, created=False)
         if existing is not None:
             # It has nothing to show any more. What is asked for is made anew: once, since each closed job has one key
             # for what follows it, whoever asks and however often.

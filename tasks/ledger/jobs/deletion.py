@@ -39,7 +39,7 @@ def results_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUI
     ).scalar_one()
 
 
-def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int | None:
+def delete_document(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int | None:
     """Delete a document with all its jobs, summaries and history. How many jobs that were; None: not theirs."""
     owned = session.execute(
         select(Document.id).where(Document.id == document_id, Document.account_id == account_id).with_for_update()
@@ -52,7 +52,7 @@ def forget_document(session: Session, document_id: uuid.UUID, account_id: uuid.U
     return jobs
 
 
-def forget_account(session: Session, account_id: uuid.UUID) -> int:
+def delete_account_content(session: Session, account_id: uuid.UUID) -> int:
     """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
     # Documents before jobs, as everybody locks them who needs both.
     session.execute(
@@ -60,7 +60,7 @@ def forget_account(session: Session, account_id: uuid.UUID) -> int:
     )
     jobs = _forget_jobs(session, Job.account_id == account_id)
     session.execute(delete(Notice).where(Notice.account_id == account_id))
-    preferences.forget_wishes(session, account_id)
+    preferences.delete_preferences(session, account_id)
     limits.forget_account(session, account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))

@@ -49,7 +49,7 @@ RELEASED_FIELDS: Mapping[str, Any] = {
 }
 
 
-def move(
+def change_state(
     session: Session,
     event: Event,
     job_id: uuid.UUID,
@@ -78,9 +78,9 @@ def move(
         .execution_options(synchronize_session=False)
     ).one_or_none()
     if row is not None and row.state in TERMINAL:
-        outbox.owe_of_end(session, job_id)  # here, so that no way to an end can forget it
+        outbox.enqueue_end_of_job(session, job_id)  # here, so that no way to an end can forget it
     elif row is not None and event is Event.REPLAY:
-        outbox.withdraw_of_job(session, job_id)
+        outbox.cancel_of_job(session, job_id)
     return row
 
 

@@ -40,7 +40,7 @@ def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) 
     return {job_id: State(state) for job_id, state in rows}
 
 
-def show_life(session: Session, name: str, *, queue: str, slots: int) -> None:
+def record_heartbeat(session: Session, name: str, *, queue: str, slots: int) -> None:
     """Say that this worker is alive now."""
     statement = insert(Worker).values(name=name, queue=queue, slots=slots)
     session.execute(
@@ -50,7 +50,7 @@ def show_life(session: Session, name: str, *, queue: str, slots: int) -> None:
     )
 
 
-def say_goodbye(session: Session, name: str, *, forget_silent_seconds: float) -> None:
+def sign_off(session: Session, name: str, *, forget_silent_seconds: float) -> None:
     """This worker ends; those that have been silent for so long are forgotten.
 
     Its own row stays: if it was the last, it is the only one that knows since when there has been no worker.

@@ -39,7 +39,7 @@ def waiting_past_deadline(session: Session, *, queue: str, limit: int) -> list[u
     )
 
 
-def unowed_waiting(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
+def waiting_without_delivery(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
     """Waiting jobs that are owed nothing. No code path leaves one behind; a hand in the database might."""
     owed = exists().where(Delivery.job_id == Job.id)
     return list(

@@ -21,7 +21,7 @@ from tasks.ledger.calls.calls import close_open_calls
 from tasks.ledger.delivery import gate, outbox
 from tasks.ledger.errors import CancelAsked, Category, ClaimLost
 from tasks.ledger.history.job_events import note
-from tasks.ledger.jobs.guarded_update import RELEASED_FIELDS, Claim, Refused, close_attempt, move
+from tasks.ledger.jobs.guarded_update import RELEASED_FIELDS, Claim, Refused, change_state, close_attempt
 from tasks.ledger.models import Attempt, Delivery, Job, Result
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import TERMINAL, CallOutcome, Event, LaneState, Outcome, State
@@ -47,7 +47,7 @@ def claim(
             lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
             return Refused("lane")
     owed = select(Delivery.job_id).where(Delivery.job_id == job_id, Delivery.not_before <= func.now()).exists()
-    row = move(
+    row = change_state(
         session,
         Event.CLAIM,
         job_id,
@@ -64,7 +64,7 @@ def claim(
     )
     if row is None:
         return _why_refused(session, job_id)
-    outbox.settle(session, job_id)
+    outbox.consume(session, job_id)
     number = row.attempts + 1
     session.execute(insert(Attempt).values(job_id=job_id, generation=row.generation, number=number, worker=worker))
     note(session, job_id, Event.CLAIM, row.state, row.generation, attempt=number, of=row.max_attempts)
@@ -97,7 +97,7 @@ def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
 
 def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
     """Say which step is being worked on, and how much of it is measured as done. Raises ClaimLost, CancelAsked."""
-    row = move(
+    row = change_state(
         session, Event.CHECKPOINT, claim.job_id, claim=claim, step=step, progress_done=done, progress_total=total
     )
     if row is None:
@@ -226,7 +226,7 @@ def _end(
     facts: Mapping[str, object] | None = None,
     **values: Any,
 ) -> State:
-    row = move(
+    row = change_state(
         session,
         event,
         claim.job_id,
@@ -241,7 +241,7 @@ def _end(
     if state is State.CANCELLED:
         outcome, facts = Outcome.CANCELLED, None
     elif state in TERMINAL:
-        outbox.settle(session, claim.job_id)
+        outbox.consume(session, claim.job_id)
     close_attempt(
         session, claim.job_id, claim.generation, outcome, values.get("error_category"), values.get("error_code")
     )
@@ -252,12 +252,12 @@ def _end(
 
 def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State | None:
     """The owner wants no result: at once if nobody holds it, else asked of the holder. None: too late or not theirs."""
-    row = move(session, Event.CANCEL, job_id, Job.account_id == account_id, next_attempt_at=None)
+    row = change_state(session, Event.CANCEL, job_id, Job.account_id == account_id, next_attempt_at=None)
     if row is None:
         return None
     state = State(row.state)
     if state is State.CANCELLED:
-        outbox.settle(session, job_id)
+        outbox.consume(session, job_id)
     note(session, job_id, Event.CANCEL, state, row.generation)
     return state
 
@@ -268,7 +268,7 @@ def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> St
     None if it was renewed or ended meanwhile. The attempt counts as an interruption, not as an attempt; a job that
     has been interrupted more than `max_interruptions` times ends as crashed.
     """
-    row = move(
+    row = change_state(
         session,
         Event.EXPIRE,
         job_id,
@@ -309,7 +309,7 @@ def fail_waiting(
     session: Session, job_id: uuid.UUID, *guards: ColumnElement[bool], category: Category, code: str | None = None
 ) -> State | None:
     """End a job that nobody holds: its deadline passed, or it was interrupted too often. None if somebody holds it."""
-    row = move(
+    row = change_state(
         session,
         Event.FAIL,
         job_id,
@@ -321,7 +321,7 @@ def fail_waiting(
     )
     if row is None:
         return None
-    outbox.settle(session, job_id)
+    outbox.consume(session, job_id)
     note(session, job_id, Event.FAIL, row.state, row.generation, category=category, code=code)
     return State(row.state)
 
@@ -345,7 +345,7 @@ def replay(
     guards: list[ColumnElement[bool]] = [Job.content_deleted_at.is_(None)]
     if account_id is not None:
         guards.append(Job.account_id == account_id)
-    row = move(
+    row = change_state(
         session,
         Event.REPLAY,
         job_id,

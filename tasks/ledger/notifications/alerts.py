@@ -29,7 +29,7 @@ NOT_THE_SITES_FAULT = frozenset({Category.INVALID_DOCUMENT, Category.CONTENT_POL
 
 
 @dataclass(frozen=True)
-class Limits:
+class AlertThresholds:
     """What is still fine. `queue_age_seconds`: how long work may wait for a worker; `failures`: within an hour."""
 
     queue_age_seconds: float
@@ -38,7 +38,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Telling:
+class Notification:
     """Something to tell an operator about an alert: it `began`, it goes on (`repeated`), or it is `over`.
 
     `key` differs for each telling, and is the same whoever tells it.
@@ -51,7 +51,9 @@ class Telling:
     began_at: datetime
 
 
-def measured(session: Session, *, queue: str, lane: str, limits: Limits) -> dict[AlertKind, dict[str, object] | None]:
+def measured(
+    session: Session, *, queue: str, lane: str, limits: AlertThresholds
+) -> dict[AlertKind, dict[str, object] | None]:
     """What each limit measures now; None where it is kept."""
     age = outbox.oldest_overdue_seconds(session, queue)
     failures = failures_within_an_hour(session, queue)
@@ -83,7 +85,9 @@ def failures_within_an_hour(session: Session, queue: str) -> int:
     ).scalar_one()
 
 
-def look(session: Session, *, queue: str, found: Mapping[AlertKind, Mapping[str, object] | None]) -> list[Telling]:
+def update_alerts(
+    session: Session, *, queue: str, found: Mapping[AlertKind, Mapping[str, object] | None]
+) -> list[Notification]:
     """Begin, go on with and end the alerts of a queue by what was measured. What is to be told now."""
     told = []
     for kind, facts in found.items():
@@ -93,7 +97,7 @@ def look(session: Session, *, queue: str, found: Mapping[AlertKind, Mapping[str,
     return told
 
 
-def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, object]) -> Telling | None:
+def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, object]) -> Notification | None:
     began = session.execute(
         insert(Alert)
         .values(id=uuid.uuid4(), queue=queue, kind=kind, facts=dict(facts))
@@ -101,7 +105,7 @@ def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, 
         .returning(Alert)
     ).scalar_one_or_none()
     if began is not None:
-        return Telling(f"alert_{began.id.hex}_began", "alert.began", kind, facts, began.began_at)
+        return Notification(f"alert_{began.id.hex}_began", "alert.began", kind, facts, began.began_at)
     mine = (Alert.queue == queue, Alert.kind == kind, Alert.ended_at.is_(None))
     session.execute(
         update(Alert)
@@ -119,10 +123,10 @@ def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, 
     if again is None:
         return None
     day = round((again.told_at - again.began_at).total_seconds() / REPEAT_SECONDS)
-    return Telling(f"alert_{again.id.hex}_day{day}", "alert.repeated", kind, facts, again.began_at)
+    return Notification(f"alert_{again.id.hex}_day{day}", "alert.repeated", kind, facts, again.began_at)
 
 
-def _is_calm(session: Session, queue: str, kind: AlertKind) -> Telling | None:
+def _is_calm(session: Session, queue: str, kind: AlertKind) -> Notification | None:
     mine = (Alert.queue == queue, Alert.kind == kind, Alert.ended_at.is_(None))
     session.execute(
         update(Alert)
@@ -137,7 +141,11 @@ def _is_calm(session: Session, queue: str, kind: AlertKind) -> Telling | None:
         .returning(Alert)
         .execution_options(synchronize_session=False, populate_existing=True)
     ).scalar_one_or_none()
-    return None if over is None else Telling(f"alert_{over.id.hex}_over", "alert.over", kind, over.facts, over.began_at)
+    return (
+        None
+        if over is None
+        else Notification(f"alert_{over.id.hex}_over", "alert.over", kind, over.facts, over.began_at)
+    )
 
 
 def open_alerts(session: Session, queue: str) -> Sequence[Alert]:

@@ -33,7 +33,7 @@ TOLD_BY_EMAIL = frozenset({State.SUCCEEDED, State.FAILED})
 
 
 @dataclass(frozen=True)
-class OwedNotice:
+class PendingNotification:
     """One message to send. `attempt` counts the tries, from 1; `occurred_at` is when what it tells of happened."""
 
     id: uuid.UUID
@@ -47,7 +47,7 @@ class OwedNotice:
     occurred_at: datetime
 
 
-def owe_notice(
+def enqueue(
     session: Session,
     *,
     queue: str,
@@ -83,7 +83,7 @@ def owe_notice(
     )
 
 
-def owe_nobody(session: Session, *, queue: str, what: str) -> None:
+def enqueue_for_operators(session: Session, *, queue: str, what: str) -> None:
     """As much work as owing somebody a message, where there is nobody: a row that is given up at once.
 
     So that how long an answer takes does not tell whether an address is known. The address is not kept.
@@ -104,7 +104,7 @@ def owe_nobody(session: Session, *, queue: str, what: str) -> None:
     )
 
 
-def owe_of_end(session: Session, job_id: uuid.UUID) -> None:
+def enqueue_end_of_job(session: Session, job_id: uuid.UUID) -> None:
     """A job has just ended: owe its owner what they want to be told. Part of the transaction that ends it."""
     row = session.execute(
         select(Job, NoticeWish)
@@ -133,21 +133,19 @@ def owe_of_end(session: Session, job_id: uuid.UUID) -> None:
     wants_mail = wish.email_on if job.email_when_done is None else job.email_when_done
     if wish.email is not None and wants_mail and job.state in TOLD_BY_EMAIL:
         mail = {**about, "title": job.title, "language": wish.language}
-        owe_notice(session, key=f"{key}_email", channel=Channel.EMAIL, target=wish.email, facts=mail, **common)
+        enqueue(session, key=f"{key}_email", channel=Channel.EMAIL, target=wish.email, facts=mail, **common)
     if wish.webhook_url is not None:
-        owe_notice(
-            session, key=f"{key}_webhook", channel=Channel.WEBHOOK, target=wish.webhook_url, facts=about, **common
-        )
+        enqueue(session, key=f"{key}_webhook", channel=Channel.WEBHOOK, target=wish.webhook_url, facts=about, **common)
 
 
-def withdraw_of_job(session: Session, job_id: uuid.UUID) -> None:
+def cancel_of_job(session: Session, job_id: uuid.UUID) -> None:
     """A failed job was put back: what was not sent yet about its end is not true any more."""
     session.execute(delete(Notice).where(Notice.job_id == job_id, *_unsettled()))
 
 
 def take_due(
     session: Session, *, queue: str, channel: Channel, limit: int, busy_targets: Collection[str] = ()
-) -> list[OwedNotice]:
+) -> list[PendingNotification]:
     """Take notices whose time has come, and postpone each before it is sent.
 
     At most one a target, and none for `busy_targets`, so that somebody with many, or with a slow server, keeps nobody
@@ -173,7 +171,7 @@ def take_due(
         .execution_options(synchronize_session=False, populate_existing=True)
     ).scalars()
     return [
-        OwedNotice(
+        PendingNotification(
             row.id, row.key, row.account_id, Channel(row.channel), row.target, row.what, row.facts, row.tries,
             row.created_at,
         )
@@ -181,7 +179,7 @@ def take_due(
     ]  # fmt: skip
 
 
-def settle(session: Session, notice_id: uuid.UUID) -> None:
+def mark_sent(session: Session, notice_id: uuid.UUID) -> None:
     """It was sent. What it said is not kept."""
     session.execute(
         update(Notice)
@@ -273,7 +271,7 @@ def give_up_useless(session: Session, *, queue: str, older_than_seconds: float) 
     )
 
 
-def forget_settled(session: Session, *, queue: str, older_than_seconds: float) -> int:
+def delete_sent(session: Session, *, queue: str, older_than_seconds: float) -> int:
     """Delete the rows of what was sent or given up that long ago. How many."""
     return len(
         session.execute(

@@ -23,14 +23,14 @@ SECRET_BYTES = 32
 NOT_GONE: Mapping[str, Any] = {"webhook_gone_url": None, "webhook_gone_at": None}
 
 
-def wish_of(session: Session, account_id: uuid.UUID) -> NoticeWish | None:
+def preference_of(session: Session, account_id: uuid.UUID) -> NoticeWish | None:
     """What this account wants; None: it has never said."""
     return session.execute(
         select(NoticeWish).where(NoticeWish.account_id == account_id).execution_options(populate_existing=True)
     ).scalar_one_or_none()
 
 
-def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool, language: str | None = None) -> None:
+def set_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool, language: str | None = None) -> None:
     """Whether this account wants mail at the end of its jobs, at an address that was confirmed to be its own.
 
     `language` is what it is written in, None: English.
@@ -44,7 +44,7 @@ def wish_email(session: Session, account_id: uuid.UUID, address: str, *, on: boo
     )
 
 
-def wish_language(session: Session, account_id: uuid.UUID, code: str) -> None:
+def set_language(session: Session, account_id: uuid.UUID, code: str) -> None:
     """Write to the account in this language from now on. Nothing happens if it has never wished for a notice."""
     session.execute(
         update(NoticeWish)
@@ -63,7 +63,7 @@ def email_of_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> 
     ).scalar_one_or_none()
 
 
-def wish_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, *, wanted: bool) -> bool:
+def set_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, *, wanted: bool) -> bool:
     """For this one job, mail or none, whatever is said for all. False: it has ended, or is not theirs."""
     return bool(
         session.execute(
@@ -76,7 +76,7 @@ def wish_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUI
     )
 
 
-def wish_webhook(session: Session, account_id: uuid.UUID, url: str) -> str:
+def set_webhook(session: Session, account_id: uuid.UUID, url: str) -> str:
     """Send what happens to this address from now on. The secret it is signed with, a new one each time."""
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
     values = {"webhook_url": url, "webhook_secret": secret, **NOT_GONE}
@@ -89,7 +89,7 @@ def wish_webhook(session: Session, account_id: uuid.UUID, url: str) -> str:
     return secret
 
 
-def drop_webhook(session: Session, account_id: uuid.UUID) -> None:
+def remove_webhook(session: Session, account_id: uuid.UUID) -> None:
     """Nothing goes to the account's webhook any more; what is still owed to it is given up by the sender."""
     session.execute(
         update(NoticeWish)
@@ -128,6 +128,6 @@ def secret_for(session: Session, account_id: uuid.UUID, url: str) -> str | None:
     ).scalar_one_or_none()
 
 
-def forget_wishes(session: Session, account_id: uuid.UUID) -> None:
+def delete_preferences(session: Session, account_id: uuid.UUID) -> None:
     """The account is being deleted."""
     session.execute(delete(NoticeWish).where(NoticeWish.account_id == account_id))

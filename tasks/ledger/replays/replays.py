@@ -188,7 +188,7 @@ def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:
 
 def held_up(session: Session, queue: str, lane: str) -> str | None:
     """Why no replay of this queue is carried on now: `paused` or `lane_stopped`; None if nothing is in the way."""
-    if gate.of(session, queue).shut:
+    if gate.load(session, queue).shut:
         return "paused"
     closed = lanes.door(session, lane)
     return "lane_stopped" if closed is not None and closed.state is LaneState.STOPPED else None

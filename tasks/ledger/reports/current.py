@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger.accounts.disabled import is_held
 from tasks.ledger.delivery import fair_order
 from tasks.ledger.delivery import gate as delivery_gate
-from tasks.ledger.delivery.gate import Standing
+from tasks.ledger.delivery.gate import GateState
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
 from tasks.ledger.reports import job_views
 from tasks.ledger.sql_intervals import seconds
@@ -88,7 +88,7 @@ class Now:
     lanes: Sequence[LaneNow]
     workers: Sequence[WorkerNow]
     seen_at: datetime | None
-    gate: Standing
+    gate: GateState
 
     @property
     def waiting(self) -> int:
@@ -125,7 +125,7 @@ def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan
         lanes=_lanes(session, queue, lane),
         workers=_workers(session, queue, alive_seconds),
         seen_at=seen_at,
-        gate=delivery_gate.of(session, queue),
+        gate=delivery_gate.load(session, queue),
     )
 
 

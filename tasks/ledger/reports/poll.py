@@ -16,7 +16,7 @@ from tasks.ledger.states import WAITING, State
 
 
 @dataclass(frozen=True)
-class Pulse:
+class PollState:
     """How a job stands right now, by the database's clock.
 
     `seconds_to_attempt` is None unless waiting to retry; `seconds_overdue` is how long it could have been started by
@@ -36,7 +36,7 @@ class Pulse:
     deliveries: int
 
 
-def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Pulse | None:
+def poll_state_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> PollState | None:
     """What a poll needs to answer "unchanged", without reading the whole job. None as in `queries.job_of`."""
 
     def in_seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -62,7 +62,7 @@ def pulse_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> Puls
     if row is None:
         return None
     revision, state, to_deadline, to_attempt, overdue, undelivered, paused, deliveries = row
-    return Pulse(
+    return PollState(
         revision=revision,
         state=State(state),
         seconds_to_deadline=float(to_deadline),

@@ -14,7 +14,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.jobs import transitions
 from tasks.ledger.jobs.guarded_update import Claim, Refused
 from tasks.ledger.reports import current, job_views
-from tasks.ledger.reports.poll import pulse_of
+from tasks.ledger.reports.poll import poll_state_of
 from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tasks.queue.dispatcher import Dispatcher
@@ -79,7 +79,7 @@ def test_nothing_of_it_is_handed_to_the_queue_and_others_are_not_held_up(
         other = factories.make_account(session)
     theirs = submitted(database, other)
     with database.transaction() as session:
-        assert fair_order.next_in_turn(session, factories.QUEUE, 10) == [theirs]
+        assert fair_order.next_by_fair_share(session, factories.QUEUE, 10) == [theirs]
         assert fair_order.jobs_before(session, factories.QUEUE, theirs) == 0
     assert dispatcher.step() == 1 and queue.depth() == 1
     enable(database, account_id)
@@ -136,7 +136,7 @@ def test_what_waits_for_it_alarms_nobody_and_is_shown_as_held_up(database: Datab
         assert outbox.oldest_overdue_seconds(session, factories.QUEUE) == 0
         owed, late, age = session.execute(current._owed(session, factories.QUEUE)).one()
         assert (owed, late, age) == (1, 0, None)
-        pulse = pulse_of(session, job_id, account_id)
+        pulse = poll_state_of(session, job_id, account_id)
         assert pulse is not None and pulse.paused and not pulse.undelivered and pulse.seconds_overdue is None
 
 

@@ -17,7 +17,7 @@ from tasks.ledger.accounts.limits import Allowance, Limit, LimitReached
 from tasks.ledger.calls import calls
 from tasks.ledger.calls.calls import CallReport
 from tasks.ledger.jobs import deletion, transitions
-from tasks.ledger.jobs.accept import Recorded
+from tasks.ledger.jobs.accept import AcceptedJob
 from tasks.ledger.states import CallOutcome
 from tasks.ledger.terms import Limits
 from tests.support import factories
@@ -25,7 +25,7 @@ from tests.support import factories
 NOBODY_ELSE = Limits()
 
 
-def submit(database: Database, account_id: uuid.UUID, content: str, site: Limits, **more: Any) -> Recorded:
+def submit(database: Database, account_id: uuid.UUID, content: str, site: Limits, **more: Any) -> AcceptedJob:
     with database.transaction() as session:
         return factories.submit(session, account_id, content.encode(), limits=site, **more)
 
@@ -38,7 +38,7 @@ def refused(database: Database, account_id: uuid.UUID, content: str, site: Limit
 
 def standing(database: Database, account_id: uuid.UUID, site: Limits = NOBODY_ELSE) -> dict[Limit, int]:
     with database.transaction() as session:
-        return {limit: one.used for limit, one in limits.standing(session, account_id, site).items()}
+        return {limit: one.used for limit, one in limits.usage_of(session, account_id, site).items()}
 
 
 def earlier(database: Database, hours: float) -> None:
@@ -106,7 +106,7 @@ def test_a_document_that_is_deleted_counts_for_the_day_and_its_tokens_for_the_mo
     with database.transaction() as session:
         spend(session, job_id)
         document = session.execute(text("SELECT document_id FROM jobs")).scalar_one()
-        deletion.forget_document(session, document, account_id)
+        deletion.delete_document(session, document, account_id)
         assert factories.count(session, "jobs") == 0
     assert standing(database, account_id) == {
         Limit.JOBS_PER_DAY: 1,
@@ -115,7 +115,7 @@ def test_a_document_that_is_deleted_counts_for_the_day_and_its_tokens_for_the_mo
     }
     with database.transaction() as session:
         limits.set_limits(session, account_id, {Limit.JOBS_PER_DAY: 5})
-        deletion.forget_account(session, account_id)
+        deletion.delete_account_content(session, account_id)
         for table in ("accepted_jobs", "tokens_of_months", "account_limits"):
             assert factories.count(session, table) == 0, table
 
@@ -171,7 +171,7 @@ def test_an_operator_sets_limits_of_one_account(database: Database, account_id: 
         assert limits.limits_of(session, account_id, site) == site
 
 
-def submit_together(database: Database, account_id: uuid.UUID, count: int) -> list[Recorded | Exception]:
+def submit_together(database: Database, account_id: uuid.UUID, count: int) -> list[AcceptedJob | Exception]:
     site = Limits(jobs_per_day=2, jobs_at_once=2)
     submit(database, account_id, "the first", site)
     works = [lambda n=n: submit(database, account_id, f"text {n}", site) for n in range(count)]  # type: ignore[misc]
@@ -181,7 +181,7 @@ def submit_together(database: Database, account_id: uuid.UUID, count: int) -> li
 @pytest.mark.race
 def test_the_last_place_is_given_once(database: Database, account_id: uuid.UUID) -> None:
     answers = submit_together(database, account_id, 4)
-    assert sum(isinstance(answer, Recorded) for answer in answers) == 1
+    assert sum(isinstance(answer, AcceptedJob) for answer in answers) == 1
     assert sum(isinstance(answer, LimitReached) for answer in answers) == 3, answers
 
 
@@ -189,9 +189,9 @@ def test_the_last_place_is_given_once(database: Database, account_id: uuid.UUID)
 def test_control_counting_without_its_lock_gives_the_last_place_to_all(
     database: Database, account_id: uuid.UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everybody_counted, alone, count = threading.Barrier(4), threading.Event(), limits.standing
+    everybody_counted, alone, count = threading.Barrier(4), threading.Event(), limits.usage_of
 
-    def count_together(*arguments: Any, **more: Any) -> limits.Standing:
+    def count_together(*arguments: Any, **more: Any) -> limits.LimitUsage:
         found = count(*arguments, **more)
         if alone.is_set():
             everybody_counted.wait(10)
@@ -201,4 +201,4 @@ def test_control_counting_without_its_lock_gives_the_last_place_to_all(
     monkeypatch.setattr(limits, "standing", count_together)
     monkeypatch.setattr(limits, "_count_alone", lambda session, account_id: None)
     answers = submit_together(database, account_id, 4)
-    assert all(isinstance(answer, Recorded) for answer in answers), answers
+    assert all(isinstance(answer, AcceptedJob) for answer in answers), answers

@@ -31,7 +31,7 @@ def hand_in(database: Database, count: int, account_id: uuid.UUID | None = None)
 
 def slots(database: Database, count: int, name: str = "w") -> None:
     with database.transaction() as session:
-        leases.show_life(session, name, queue=factories.QUEUE, slots=count)
+        leases.record_heartbeat(session, name, queue=factories.QUEUE, slots=count)
 
 
 def take(database: Database, job_id: uuid.UUID | None = None) -> list[uuid.UUID]:
@@ -136,7 +136,7 @@ def test_where_very_many_wait_nobody_is_told_a_number(database: Database, monkey
 def test_there_is_room_for_the_free_slots_of_live_workers_and_a_few_more(database: Database) -> None:
     def room() -> int:
         with database.transaction() as session:
-            return fair_order.room(session, factories.QUEUE)
+            return fair_order.free_capacity(session, factories.QUEUE)
 
     assert room() == fair_order.SPARE, "before any worker was seen"
     slots(database, 3)
@@ -147,7 +147,7 @@ def test_there_is_room_for_the_free_slots_of_live_workers_and_a_few_more(databas
     claim(database, jobs[0])
     assert room() == 0 and take(database) == []
     with database.transaction() as session:
-        leases.say_goodbye(session, "another", forget_silent_seconds=3600)
+        leases.sign_off(session, "another", forget_silent_seconds=3600)
         session.execute(text("UPDATE workers SET seen_at = now() - interval '5 minutes'"))
         session.execute(text("DELETE FROM deliveries"))
     assert room() == fair_order.SPARE, "slots of workers that left or went silent are not counted on"

@@ -51,7 +51,7 @@ def drain(database: Database) -> int:
         return gate.drain(session, factories.QUEUE, by="ops", note="a deploy")
 
 
-def resume(database: Database, at_once: int | None = None) -> gate.Standing | None:
+def resume(database: Database, at_once: int | None = None) -> gate.GateState | None:
     with database.transaction() as session:
         return gate.resume(session, factories.QUEUE, by="ops", at_once=at_once)
 
@@ -75,7 +75,7 @@ def test_a_pause_hands_nothing_over_postpones_nothing_and_is_no_alarm(
         assert outbox.seconds_until_next_due(session, factories.QUEUE) is None
         assert outbox.oldest_overdue_seconds(session, factories.QUEUE) == 0
         assert job_views.orphans(session, grace_seconds=0) == 0
-        assert gate.of(session, "another").word == "open"
+        assert gate.load(session, "another").word == "open"
     assert resume(database) is not None
     assert due(database) == [job_id]
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tasks.database import Database
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import transitions
-from tasks.ledger.jobs.accept import IdempotencyKeyReused, Recorded
+from tasks.ledger.jobs.accept import AcceptedJob, IdempotencyKeyReused
 from tasks.ledger.reports import job_views
 from tests.support import factories
 
@@ -25,9 +25,9 @@ def test_the_same_intent_is_the_same_job_while_it_waits_and_after_it_ended(
     with database.transaction() as session:
         first = factories.submit(session, account_id)
         assert first.created
-        assert factories.submit(session, account_id) == Recorded(first.job_id, created=False)
+        assert factories.submit(session, account_id) == AcceptedJob(first.job_id, created=False)
         transitions.succeed(session, factories.claim(session, first.job_id), text="a summary", facts={})
-        assert factories.submit(session, account_id) == Recorded(first.job_id, created=False)
+        assert factories.submit(session, account_id) == AcceptedJob(first.job_id, created=False)
 
 
 def test_a_failed_job_is_found_again_and_a_cancelled_wish_may_be_made_anew(
@@ -36,7 +36,7 @@ def test_a_failed_job_is_found_again_and_a_cancelled_wish_may_be_made_anew(
     with database.transaction() as session:
         failed = factories.submit(session, account_id, b"one text").job_id
         transitions.fail(session, factories.claim(session, failed), category=Category.QUOTA)
-        assert factories.submit(session, account_id, b"one text") == Recorded(failed, created=False)
+        assert factories.submit(session, account_id, b"one text") == AcceptedJob(failed, created=False)
         cancelled = factories.submit(session, account_id, b"another text").job_id
         transitions.cancel(session, cancelled, account_id)
         anew = factories.submit(session, account_id, b"another text")
@@ -64,7 +64,7 @@ def test_a_resent_request_finds_its_first_answer_and_another_one_under_its_key_i
     with database.transaction() as session:
         first = factories.submit(session, account_id, idempotency_key="k1")
         transitions.cancel(session, first.job_id, account_id)
-        assert factories.submit(session, account_id, idempotency_key="k1") == Recorded(first.job_id, created=False)
+        assert factories.submit(session, account_id, idempotency_key="k1") == AcceptedJob(first.job_id, created=False)
     with pytest.raises(IdempotencyKeyReused), database.transaction() as session:
         factories.submit(session, account_id, b"other content", idempotency_key="k1")
     with database.transaction() as session:
@@ -95,14 +95,14 @@ def test_control_job_and_delivery_in_two_transactions_leave_an_orphan(
 @pytest.mark.race
 @pytest.mark.parametrize("key", [None, "one form"])
 def test_eight_submits_at_once_are_one_job(database: Database, account_id: uuid.UUID, key: str | None) -> None:
-    def submit() -> Recorded:
+    def submit() -> AcceptedJob:
         with database.transaction() as session:
             return factories.submit(session, account_id, idempotency_key=key)
 
     answers = factories.all_at_once([submit] * 8)
-    assert all(isinstance(answer, Recorded) for answer in answers), answers
-    assert len({answer.job_id for answer in answers if isinstance(answer, Recorded)}) == 1
-    assert sum(answer.created for answer in answers if isinstance(answer, Recorded)) == 1
+    assert all(isinstance(answer, AcceptedJob) for answer in answers), answers
+    assert len({answer.job_id for answer in answers if isinstance(answer, AcceptedJob)}) == 1
+    assert sum(answer.created for answer in answers if isinstance(answer, AcceptedJob)) == 1
     with database.transaction() as session:
         assert factories.count(session, "jobs") == factories.count(session, "deliveries") == 1
 

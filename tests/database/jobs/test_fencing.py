@@ -55,7 +55,7 @@ def test_control_with_the_state_as_its_only_guard_the_late_write_lands(
 ) -> None:
     stale, _ = stale_and_current
     with database.transaction() as session:
-        moved = guarded_update.move(session, Event.SUCCEED, stale.job_id, claim=None, **RELEASED_FIELDS)
+        moved = guarded_update.change_state(session, Event.SUCCEED, stale.job_id, claim=None, **RELEASED_FIELDS)
         assert moved is not None
         assert moved.state == State.SUCCEEDED
 

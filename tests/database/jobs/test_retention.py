@@ -16,7 +16,7 @@ from tasks.database import Database
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import checkpoints, retention, transitions
 from tasks.ledger.jobs import deletion as jobs_deletion
-from tasks.ledger.jobs.accept import Intent, record_for_document
+from tasks.ledger.jobs.accept import Intent, accept_job_for_document
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.models import Base, Job
 from tasks.ledger.reports import job_views
@@ -230,13 +230,13 @@ def test_owners_who_delete_meet_the_sweep(database: Database, settings: Settings
     def forget(document: uuid.UUID) -> Callable[[], int | None]:
         def once() -> int | None:
             with database.transaction() as session:
-                return jobs_deletion.forget_document(session, document, account_id)
+                return jobs_deletion.delete_document(session, document, account_id)
 
         return once
 
     def forget_all() -> int:
         with database.transaction() as session:
-            return jobs_deletion.forget_account(session, account_id)
+            return jobs_deletion.delete_account_content(session, account_id)
 
     works: list[Callable[[], object]] = [forget(document) for document in documents[:4]]
     ended = factories.all_at_once([*works, forget_all, *[lambda: sweep(database, settings)] * 3])
@@ -247,7 +247,9 @@ def test_owners_who_delete_meet_the_sweep(database: Database, settings: Settings
 
 def again(session: Session, account_id: uuid.UUID, document_id: uuid.UUID) -> None:
     intent = Intent(account_id, "t", "summary", 1, {}, fresh_run_key="again")
-    record_for_document(session, intent, document_id, factories.settings({"DATABASE_URL": "x", "REDIS_URL": "x"}).terms)
+    accept_job_for_document(
+        session, intent, document_id, factories.settings({"DATABASE_URL": "x", "REDIS_URL": "x"}).terms
+    )
 
 
 @pytest.mark.race

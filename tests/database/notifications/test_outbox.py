@@ -16,7 +16,7 @@ from tasks.ledger.jobs import deletion, transitions
 from tasks.ledger.models import Job
 from tasks.ledger.models.notifications import Channel, Notice, NoticeWish
 from tasks.ledger.notifications import outbox, preferences
-from tasks.ledger.notifications.outbox import PAUSES_SECONDS, TRIES, OwedNotice, owe_notice
+from tasks.ledger.notifications.outbox import PAUSES_SECONDS, TRIES, PendingNotification, enqueue
 from tasks.ledger.states import State
 from tests.support import factories
 
@@ -31,10 +31,10 @@ def owe(session: Session, key: str = "one", **changed: Any) -> bool:
         "what": "test",
         "facts": {"word": "pier"},
     }
-    return owe_notice(session, key=key, **{**values, **changed})
+    return enqueue(session, key=key, **{**values, **changed})
 
 
-def take(session: Session, limit: int = 10, **more: Any) -> list[OwedNotice]:
+def take(session: Session, limit: int = 10, **more: Any) -> list[PendingNotification]:
     return outbox.take_due(session, queue=factories.QUEUE, channel=Channel.WEBHOOK, limit=limit, **more)
 
 
@@ -49,8 +49,8 @@ def all_notices(session: Session) -> list[Notice]:
 
 
 def wants_everything(session: Session, account_id: uuid.UUID) -> None:
-    preferences.wish_email(session, account_id, ADDRESS, on=True)
-    preferences.wish_webhook(session, account_id, URL)
+    preferences.set_email(session, account_id, ADDRESS, on=True)
+    preferences.set_webhook(session, account_id, URL)
 
 
 def test_a_notice_is_owed_once_under_its_key(database: Database) -> None:
@@ -137,14 +137,14 @@ def test_what_is_said_of_one_job_counts_more_than_what_is_said_of_all(
     database: Database, account_id: uuid.UUID, for_all: bool, for_this: bool | None, mails: int
 ) -> None:
     with database.transaction() as session:
-        preferences.wish_email(session, account_id, ADDRESS, on=for_all)
+        preferences.set_email(session, account_id, ADDRESS, on=for_all)
         job_id = factories.submit(session, account_id).job_id
         if for_this is not None:
-            assert preferences.wish_email_for_job(session, job_id, account_id, wanted=for_this)
-            assert not preferences.wish_email_for_job(session, job_id, uuid.uuid4(), wanted=for_this), "not theirs"
+            assert preferences.set_email_for_job(session, job_id, account_id, wanted=for_this)
+            assert not preferences.set_email_for_job(session, job_id, uuid.uuid4(), wanted=for_this), "not theirs"
         transitions.succeed(session, factories.claim(session, job_id), text="The pier.", facts={})
         assert factories.count(session, "notices") == mails
-        assert not preferences.wish_email_for_job(session, job_id, account_id, wanted=True), "it has ended"
+        assert not preferences.set_email_for_job(session, job_id, account_id, wanted=True), "it has ended"
 
 
 def test_a_job_that_is_put_back_and_ends_again_tells_again_and_takes_back_what_was_not_sent(
@@ -155,7 +155,7 @@ def test_a_job_that_is_put_back_and_ends_again_tells_again_and_takes_back_what_w
         job_id = factories.submit(session, account_id).job_id
         transitions.fail(session, factories.claim(session, job_id), category=Category.OVERLOADED)
         (hook,) = take(session)
-        outbox.settle(session, hook.id)
+        outbox.mark_sent(session, hook.id)
         transitions.replay(session, job_id, deadline_seconds=60, more_attempts=1, cause="x")
         assert [(notice.channel, notice.what) for notice in all_notices(session)] == [("webhook", "job.failed")]
         transitions.succeed(session, factories.claim(session, job_id), text="The pier.", facts={})
@@ -179,7 +179,7 @@ def test_what_was_taken_is_postponed_and_comes_again_under_the_same_key_until_it
         (second,) = take(session)
         assert (second.key, second.attempt) == (first.key, first.attempt + 1)
         assert second.occurred_at == first.occurred_at, "the body is the same at each try"
-        outbox.settle(session, second.id)
+        outbox.mark_sent(session, second.id)
         come_due(session)
         assert take(session) == []
         (row,) = all_notices(session)
@@ -248,7 +248,7 @@ def test_what_is_of_no_use_any_more_is_given_up_and_old_rows_go(database: Databa
         session.execute(text("UPDATE notices SET created_at = now() - interval '3 days' WHERE key = 'old'"))
         assert outbox.give_up_useless(session, queue=factories.QUEUE, older_than_seconds=2 * 86_400) == 2
         assert [notice.key for notice in take(session)] == ["fresh"]
-        assert outbox.forget_settled(session, queue=factories.QUEUE, older_than_seconds=86_400) == 1
+        assert outbox.delete_sent(session, queue=factories.QUEUE, older_than_seconds=86_400) == 1
         assert [notice.key for notice in all_notices(session)] == ["fresh", "short"]
 
 
@@ -262,10 +262,10 @@ def test_deleting_forgets_what_was_owed(database: Database, account_id: uuid.UUI
             )
         owe(session, "reset", account_id=account_id)
         document_id = session.execute(select(Job.document_id).where(Job.account_id == account_id)).scalar_one()
-        deletion.forget_document(session, document_id, account_id)
+        deletion.delete_document(session, document_id, account_id)
         theirs = select(Notice.key).where(Notice.account_id == account_id)
         assert session.execute(theirs).scalars().all() == ["reset"]
-        deletion.forget_account(session, account_id)
+        deletion.delete_account_content(session, account_id)
         assert session.execute(theirs).all() == []
         assert session.execute(select(NoticeWish.account_id)).scalars().all() == [other]
         assert len(all_notices(session)) == 2
@@ -275,12 +275,12 @@ def test_each_webhook_gets_a_secret_of_its_own_and_is_signed_only_while_it_is_wa
     database: Database, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
-        first = preferences.wish_webhook(session, account_id, URL)
-        second = preferences.wish_webhook(session, account_id, URL)
+        first = preferences.set_webhook(session, account_id, URL)
+        second = preferences.set_webhook(session, account_id, URL)
         assert first != second and second.startswith("whsec_")
         assert preferences.secret_for(session, account_id, URL) == second
         assert preferences.secret_for(session, account_id, "https://other.example.org/") is None
-        preferences.drop_webhook(session, account_id)
+        preferences.remove_webhook(session, account_id)
         assert preferences.secret_for(session, account_id, URL) is None
 
 
@@ -298,6 +298,6 @@ def test_an_end_does_not_wait_for_an_account_that_is_being_deleted(database: Dat
         with pytest.raises(OperationalError), database.transaction() as other:
             other.execute(text("SET LOCAL lock_timeout = '200ms'"))
             factories.submit(other, account_id, b"a row that refers to the account, as a notice does not")
-        deletion.forget_account(deleting, account_id)
+        deletion.delete_account_content(deleting, account_id)
     with database.transaction() as session:
         assert factories.count(session, "notices") == 0

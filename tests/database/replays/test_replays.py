@@ -14,7 +14,7 @@ from tasks.ledger.delivery import gate
 from tasks.ledger.errors import Category
 from tasks.ledger.history import audit_log
 from tasks.ledger.jobs import transitions
-from tasks.ledger.jobs.deletion import forget_document
+from tasks.ledger.jobs.deletion import delete_document
 from tasks.ledger.models.control import Cause, ReplayState
 from tasks.ledger.replays import progress as replays_progress
 from tasks.ledger.replays import replays, selection
@@ -268,7 +268,7 @@ def test_a_job_that_moved_before_its_turn_is_left_alone_and_one_that_is_gone_is_
     with database.transaction() as session:
         transitions.replay(session, moved, deadline_seconds=60, more_attempts=1, cause="the owner")
         document: Any = session.execute(text("SELECT document_id FROM jobs WHERE id = :id"), {"id": gone}).scalar_one()
-        forget_document(session, document, account_id)
+        delete_document(session, document, account_id)
     desk.let_the_turn_come()
     desk.carry_on()
     assert counts(desk.progress(replay_id)) == (1, 1, 1)

@@ -173,7 +173,7 @@ def test_a_job_past_its_deadline_is_ended_and_withdrawn_and_a_deleted_one_too(si
         wait_for_names(here, deleted)
         late = here.submit(b"a text that takes too long", deadline_seconds=3)
         with here.database.transaction() as session:
-            deletion.forget_document(session, here.view(deleted).document_id, here.account_id)
+            deletion.delete_document(session, here.view(deleted).document_id, here.account_id)
         assert here.wait_for(late, State.FAILED).error_category == "deadline"
         first, second = here.fake.generations
         here.fake.wait_for(lambda: first.deletes > 0 and second.cancels > 0)

@@ -33,9 +33,9 @@ def test_a_deletion_during_the_work_ends_it_quietly_and_nothing_comes_back(site:
         document_id = here.view(job).document_id
         with here.database.transaction() as session:
             if what == "document":
-                assert deletion.forget_document(session, document_id, here.account_id) == 1
+                assert deletion.delete_document(session, document_id, here.account_id) == 1
             else:
-                assert deletion.forget_account(session, here.account_id) == 1
+                assert deletion.delete_account_content(session, here.account_id) == 1
         but = COUNTED if what == "document" else ()
         assert left(here, but=but) == {}
         here.fake.release()
@@ -54,5 +54,5 @@ def test_nobody_deletes_somebody_elses_document(site: Opened) -> None:
         here.wait_for(job, State.SUCCEEDED)
         with here.database.transaction() as session:
             stranger = factories.make_account(session)
-            assert deletion.forget_document(session, here.view(job).document_id, stranger) is None
+            assert deletion.delete_document(session, here.view(job).document_id, stranger) is None
             assert job_views.result_of(session, job, here.account_id) is not None

@@ -59,7 +59,7 @@ def test_a_kill_before_or_after_the_sending_loses_no_notice(
 ) -> None:
     with webhook_receiver() as hook, FakeProvider() as fake:
         with database.transaction() as session:
-            preferences.wish_webhook(session, account_id, hook.url)
+            preferences.set_webhook(session, account_id, hook.url)
         ours = asking(fake, WEBHOOK_LOOPBACK=1, WAYBILL_DIE_AT="notices.sent", ALERT_QUEUE_AGE_SECONDS=0.2)
         with worker(addresses, ready=False, **ours) as one:
             job_id = an_alert_begins_and_then_a_job_is_done(database, settings, account_id)

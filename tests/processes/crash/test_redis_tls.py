@@ -47,7 +47,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
 def test_either_setting_is_enough(addresses: dict[str, str], database: Database, tls: Tls, changed: str) -> None:
     said = {"redis_ca_file": tls.certificate} if changed == "REDIS_CA_FILE" else {"redis_tls_verify": False}
     with database.transaction() as session:
-        leases.show_life(session, "somebody", queue=factories.QUEUE, slots=4)
+        leases.record_heartbeat(session, "somebody", queue=factories.QUEUE, slots=4)
     lines, well = report(factories.settings({**addresses, "REDIS_URL": tls.address}, **said))
     assert well, lines
 

@@ -32,7 +32,7 @@ def _web() -> Flask:
 
 def _break_the_worker() -> None:
     from tasks.worker import delivery_handler
-    from tasks.worker.attempt import Attempt
+    from tasks.worker.attempt import AttemptRunner
     from tasks.worker.steps import Steps
 
     work_off, work_on = Steps.work_off, delivery_handler.work_on
@@ -45,7 +45,7 @@ def _break_the_worker() -> None:
             thread.start()
             thread.join()
         if IN_RQS_HANDS in text:
-            Attempt.run = _raise(text)  # type: ignore[method-assign]
+            AttemptRunner.run = _raise(text)  # type: ignore[method-assign]
         return work_off(self, workflow, text, options)  # type: ignore[arg-type]
 
     def outside(held: object, tools: object) -> object:
@@ -60,7 +60,7 @@ def _break_the_worker() -> None:
         broken.append(text)
         return run
 
-    run = Attempt.run
+    run = AttemptRunner.run
     Steps.work_off = faulty  # type: ignore[assignment, method-assign]
     delivery_handler.work_on = outside  # type: ignore[assignment]
 

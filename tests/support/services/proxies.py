@@ -171,11 +171,11 @@ class Visitor:
         return self.ask("POST", "/login", fields, Cookie=page.cookie)
 
     def guesses(self, count: int, *, past: bool = False, **headers: str) -> list[int]:
-        """The statuses of so many sign-ins that fail, each for another account and from another made-up address."""
+        """Return the statuses of this many failed sign-ins to one account, each from another made-up address."""
         page = self.ask("GET", "/login", past=past, **headers)
 
         def guess(number: int) -> int:
-            fields = {"csrf_token": page.proof, "email": f"a{number}@example.org", "password": "-"}
+            fields = {"csrf_token": page.proof, "email": "a@example.org", "password": "-"}
             more = {**headers, "Cookie": page.cookie, "X_Forwarded_For": f"10.0.0.{number}"}
             return self.ask("POST", "/login", fields, past=past, **more).status
 

@@ -130,7 +130,7 @@ def test_the_work_is_paused_drained_and_resumed(settings: Settings, database: Da
     assert ops.resume(settings, note=None, at_once=2, keep_lane=True)[0].endswith("nothing to resume")
     ops.resume(settings, note=None, at_once=None, keep_lane=True)
     with database.transaction() as session:
-        assert gate.of(session, settings.queue_name).word == "open"
+        assert gate.load(session, settings.queue_name).word == "open"
 
 
 def test_who_ran_out_of_time_in_a_pause_is_named_at_the_resume(

@@ -113,7 +113,7 @@ def test_a_document_that_is_deleted_here_is_deleted_at_the_provider(at: OpenBenc
     if finished:
         here.attempt(job)
     with here.database.transaction() as session:
-        assert deletion.forget_document(session, here.view(job).document_id, here.account_id) == 1
+        assert deletion.delete_document(session, here.view(job).document_id, here.account_id) == 1
     assert (here.count("provider_calls"), here.count("left_responses")) == (0, 1)
     assert here.withdrawals.step() == 1
     assert (here.count("left_responses"), here.generations[0].deletes) == (0, 1)
@@ -128,7 +128,7 @@ def test_a_document_deleted_while_its_request_is_handed_over_leaves_nothing_at_t
     working.start()
     here.fake.wait_for_requests(1)
     with here.database.transaction() as session:
-        deletion.forget_document(session, document_id, here.account_id)
+        deletion.delete_document(session, document_id, here.account_id)
     working.join(20)
     assert ended == [None]
     assert (here.count("left_responses"), here.count("jobs")) == (1, 0)

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from tasks.ledger.models.notifications import Channel
-from tasks.ledger.notifications.outbox import OwedNotice
+from tasks.ledger.notifications.outbox import PendingNotification
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def certificates() -> Certificates:
     return Certificates(client, server)
 
 
-def notice(channel: Channel, target: str, **changed: Any) -> OwedNotice:
+def notice(channel: Channel, target: str, **changed: Any) -> PendingNotification:
     """One message to send."""
     values: dict[str, Any] = {
         "id": uuid.uuid4(),
@@ -50,4 +50,4 @@ def notice(channel: Channel, target: str, **changed: Any) -> OwedNotice:
         "attempt": 1,
         "occurred_at": datetime(2026, 11, 29, 12, 0, tzinfo=UTC),
     }
-    return OwedNotice(channel=channel, target=target, **{**values, **changed})
+    return PendingNotification(channel=channel, target=target, **{**values, **changed})

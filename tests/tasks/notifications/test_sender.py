@@ -17,7 +17,7 @@ from tasks.database import Database
 from tasks.ledger.jobs import transitions
 from tasks.ledger.models.notifications import Channel, Notice
 from tasks.ledger.notifications import outbox, preferences
-from tasks.ledger.notifications.outbox import LONGEST_WAIT_SECONDS, PAUSES_SECONDS, TRIES, OwedNotice
+from tasks.ledger.notifications.outbox import LONGEST_WAIT_SECONDS, PAUSES_SECONDS, TRIES, PendingNotification
 from tasks.ledger.states import State
 from tasks.notifications.errors import NotSent
 from tasks.notifications.sender import Sender, Upkeep, senders
@@ -71,9 +71,9 @@ def rows(database: Database) -> list[Notice]:
 def a_job_ends(database: Database, account_id: uuid.UUID, url: str | None, address: str | None = None) -> uuid.UUID:
     with database.transaction() as session:
         if url is not None:
-            preferences.wish_webhook(session, account_id, url)
+            preferences.set_webhook(session, account_id, url)
         if address is not None:
-            preferences.wish_email(session, account_id, address, on=True)
+            preferences.set_email(session, account_id, address, on=True)
         job_id = factories.submit(session, account_id, uuid.uuid4().hex.encode()).job_id
         transitions.succeed(session, factories.claim(session, job_id), text="The pier.", facts={})
         return job_id
@@ -121,7 +121,7 @@ def test_a_webhook_that_is_not_wanted_any_more_gets_nothing(
 ) -> None:
     a_job_ends(database, account_id, hook.url)
     with database.transaction() as session:
-        preferences.drop_webhook(session, account_id)
+        preferences.remove_webhook(session, account_id)
     assert send_all(database, telling(settings)) == 1
     assert hook.received == [] and rows(database)[0].error_code == "not_wanted"
 
@@ -130,7 +130,7 @@ def test_an_alert_is_signed_with_the_operators_secret(
     database: Database, settings: Settings, hook: WebhookReceiver
 ) -> None:
     with database.transaction() as session:
-        outbox.owe_notice(
+        outbox.enqueue(
             session,
             queue=factories.QUEUE,
             key="alert_1_began",
@@ -152,7 +152,7 @@ def test_an_alert_is_signed_with_the_operators_secret(
 def test_a_server_that_says_nothing_holds_up_nobody_else(database: Database) -> None:
     stuck, seen = threading.Event(), []
 
-    def send(notice: OwedNotice) -> None:
+    def send(notice: PendingNotification) -> None:
         if notice.target == "slow":
             stuck.wait(30)
             raise NotSent("timeout")
@@ -160,7 +160,7 @@ def test_a_server_that_says_nothing_holds_up_nobody_else(database: Database) -> 
 
     with database.transaction() as session:
         for key, target in (("a", "slow"), ("b", "slow"), ("c", "quick"), ("d", "quick")):
-            outbox.owe_notice(
+            outbox.enqueue(
                 session, queue=factories.QUEUE, key=key, channel=Channel.WEBHOOK, target=target, what="test", facts={}
             )
     sender = Sender(database.transaction, factories.QUEUE, Channel.WEBHOOK, send, at_once=2)
@@ -177,13 +177,13 @@ def test_a_server_that_says_nothing_holds_up_nobody_else(database: Database) -> 
 
 
 def test_a_fault_of_ours_in_one_message_ends_no_other(database: Database) -> None:
-    def send(notice: OwedNotice) -> None:
+    def send(notice: PendingNotification) -> None:
         if notice.key == "bad":
             raise KeyError("facts")
 
     with database.transaction() as session:
         for key in ("bad", "good"):
-            outbox.owe_notice(
+            outbox.enqueue(
                 session, queue=factories.QUEUE, key=key, channel=Channel.EMAIL, target=key, what="test", facts={}
             )
     sender = Sender(database.transaction, factories.QUEUE, Channel.EMAIL, send, at_once=4)
@@ -219,17 +219,17 @@ def test_a_receiver_that_is_gone_is_never_asked_again_and_no_other_account_loses
     with database.transaction() as session:
         other = factories.make_account(session)
         for one in (account_id, other):
-            preferences.wish_webhook(session, one, hook.url)
+            preferences.set_webhook(session, one, hook.url)
     two_jobs_end(database, account_id, hook.url)
     hook.answers = [500, 410]
     assert send_all(database, telling(settings)) == 1
     with database.transaction() as session:
-        wish = preferences.wish_of(session, account_id)
+        wish = preferences.preference_of(session, account_id)
         assert wish is not None and wish.webhook_url == hook.url, "the control: any other refusal switches nothing off"
     come_due(database)
     assert send_all(database, telling(settings)) == 1
     with database.transaction() as session:
-        wish, others = preferences.wish_of(session, account_id), preferences.wish_of(session, other)
+        wish, others = preferences.preference_of(session, account_id), preferences.preference_of(session, other)
     assert wish is not None and (wish.webhook_url, wish.webhook_secret) == (None, None)
     assert wish.webhook_gone_url == hook.url and wish.webhook_gone_at is not None
     assert others is not None and (others.webhook_url, others.webhook_gone_url) == (hook.url, None)
@@ -240,8 +240,8 @@ def test_a_receiver_that_is_gone_is_never_asked_again_and_no_other_account_loses
     come_due(database)
     assert send_all(database, telling(settings)) == 0 and len(hook.received) == 2
     with database.transaction() as session:
-        preferences.wish_webhook(session, account_id, hook.url)
-        wish = preferences.wish_of(session, account_id)
+        preferences.set_webhook(session, account_id, hook.url)
+        wish = preferences.preference_of(session, account_id)
         assert wish is not None and wish.webhook_gone_url is None
     two_jobs_end(database, account_id, hook.url)
     assert send_all(database, telling(settings)) == 1 and len(hook.received) == 3
@@ -251,9 +251,9 @@ def test_an_answer_of_an_address_that_was_left_meanwhile_switches_nothing_off(
     database: Database, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
-        preferences.wish_webhook(session, account_id, "https://new.example.org/")
+        preferences.set_webhook(session, account_id, "https://new.example.org/")
         preferences.webhook_is_gone(session, account_id, "https://old.example.org/", code="gone")
-        wish = preferences.wish_of(session, account_id)
+        wish = preferences.preference_of(session, account_id)
     assert wish is not None and wish.webhook_url == "https://new.example.org/" and wish.webhook_gone_url is None
 
 
@@ -292,10 +292,10 @@ def test_a_receiver_says_when_to_come_back_and_is_left_alone_with_all_that_is_ow
         says = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
     hook.answers, hook.retry_after = [503], says
     with database.transaction() as session:
-        preferences.wish_webhook(session, account_id, hook.url)
+        preferences.set_webhook(session, account_id, hook.url)
     for key, target in (("a", hook.url), ("b", hook.url), ("c", "https://elsewhere.example/")):
         with database.transaction() as session:
-            outbox.owe_notice(
+            outbox.enqueue(
                 session,
                 queue=factories.QUEUE,
                 key=key,

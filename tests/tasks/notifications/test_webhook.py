@@ -17,7 +17,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from tasks.ledger.models.notifications import Channel
-from tasks.ledger.notifications.outbox import OwedNotice
+from tasks.ledger.notifications.outbox import PendingNotification
 from tasks.notifications.errors import NotSent
 from tasks.notifications.webhook import WebhookPost
 from tasks.notifications.webhook_signature import signed_headers
@@ -41,7 +41,7 @@ def post(certificates: Certificates) -> WebhookPost:
     return WebhookPost(loopback=True, context=certificates.client)
 
 
-def to(url: str) -> OwedNotice:
+def to(url: str) -> PendingNotification:
     return notice(Channel.WEBHOOK, url)
 
 

@@ -24,7 +24,7 @@ from webapp.local.ports import free_port
 @pytest.fixture
 def with_worker(database: Database, queue: DeliveryQueue) -> None:
     with database.transaction() as session:
-        leases.show_life(session, "somebody", queue=factories.QUEUE, slots=4)
+        leases.record_heartbeat(session, "somebody", queue=factories.QUEUE, slots=4)
 
 
 def test_all_is_well_on_a_host_that_can_keep_the_promise(settings: Settings, with_worker: None) -> None:
@@ -40,7 +40,7 @@ def test_all_is_well_on_a_host_that_can_keep_the_promise(settings: Settings, wit
 def test_what_the_rows_say(settings: Settings, database: Database, queue: DeliveryQueue, account_id: uuid.UUID) -> None:
     assert said(settings, "FAIL") == ["live workers"]
     with database.transaction() as session:
-        leases.show_life(session, "somebody", queue=factories.QUEUE, slots=4)
+        leases.record_heartbeat(session, "somebody", queue=factories.QUEUE, slots=4)
         factories.submit(session, account_id)
         session.execute(text("DELETE FROM deliveries"))
     assert said(settings, "FAIL") == ["orphans"]

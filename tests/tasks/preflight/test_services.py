@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("queue")
 @pytest.fixture(autouse=True)
 def with_worker(database: Database) -> None:
     with database.transaction() as session:
-        leases.show_life(session, "somebody", queue=factories.QUEUE, slots=4)
+        leases.record_heartbeat(session, "somebody", queue=factories.QUEUE, slots=4)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_when_redis_forgot_everything_all_that_was_sent_is_sent_again_at_once(
     database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=20)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=20)
     for n in range(20):
         submit(database, account_id, f"text number {n}".encode())
     assert dispatcher.step() == 20
@@ -148,7 +148,7 @@ def test_dispatchers_that_run_at_once_send_each_delivery_once(
     database: Database, queue: DeliveryQueue, dispatcher: Dispatcher, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=30)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=30)
     for n in range(30):
         submit(database, account_id, f"text number {n}".encode())
     handled = factories.all_at_once([dispatcher.step] * 4)

@@ -13,7 +13,7 @@ from tasks.ledger.jobs import transitions
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import CallOutcome, State
 from tests.support import factories
-from tests.support.worker_bench import Bench, OpenBench
+from tests.support.worker_bench import OpenBench, WorkerHarness
 
 LONG = "\n\n".join(f"Paragraph <{n}> {'says that the pier is closed. ' * 6}" for n in range(6)).encode()
 
@@ -138,7 +138,7 @@ def test_what_crashes_lost_is_repeated_once_at_most_until_somebody_says_again(at
     assert [here.attempt(job) for _ in range(2)] == [State.QUEUED, State.SUCCEEDED]
 
 
-def lose_a_call(here: Bench, job: uuid.UUID) -> None:
+def lose_a_call(here: WorkerHarness, job: uuid.UUID) -> None:
     """What a crash between the provider's yes and our note of it leaves behind, and the lease's end."""
     call = calls.NewCall("summarise", here.tools.settings.lane, "openai", "m", 16, 60, background=True)
     with here.database.transaction() as session:

@@ -87,7 +87,7 @@ def test_what_was_used_is_said_in_german(in_german: None) -> None:
 
 def test_what_happened_is_told_in_german(in_german: None) -> None:
     def line(event: Event, state: State = State.QUEUED, **facts: Any) -> str:
-        told = timeline.log_line(JobEvent(event=event, state=state, facts=facts, at=datetime.now(UTC)), "Ergebnis")
+        told = timeline.timeline_line(JobEvent(event=event, state=state, facts=facts, at=datetime.now(UTC)), "Ergebnis")
         assert told is not None and type(told.text) is str
         return told.text
 

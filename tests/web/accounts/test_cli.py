@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from tasks.database import Database
 from tests.web.conftest import Browser, rows
-from webapp.auth.passwords import is_right
+from webapp.auth.passwords import verify
 from webapp.models import Account, Invitation
 
 PASSWORD = "a harbour at night"
@@ -30,7 +30,7 @@ def test_an_account_is_created_with_the_password_of_the_environment(runner: Flas
     done = run(runner, "create", "Ada@Example.org", "--operator")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "Created ada@example.org (operator).\n", "")
     [(email, stored, role)] = rows(database, select(Account.email, Account.password_hash, Account.role))
-    assert (email, role) == ("ada@example.org", "operator") and is_right(PASSWORD, stored)
+    assert (email, role) == ("ada@example.org", "operator") and verify(PASSWORD, stored)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_forgotten_password_is_set_from_a_terminal_and_ends_all_sessions(
     assert (done.exit_code, done.stderr) == (0, "") and "signed out everywhere" in done.stdout
     assert browser.get("/account").status_code == 302
     [(stored,)] = rows(database, select(Account.password_hash))
-    assert is_right("another harbour at dawn", stored)
+    assert verify("another harbour at dawn", stored)
 
 
 def test_an_invitation_is_printed_alone_and_opens_the_form(make_app: Callable[..., Flask], database: Database) -> None:

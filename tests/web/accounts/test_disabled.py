@@ -14,7 +14,7 @@ from tasks.database import Database
 from tasks.ledger.accounts import disabled
 from tasks.ledger.models.control import Decided, Decision
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person, Program, assert_problem, rows
+from tests.web.conftest import Browser, Person, Program, WebHarness, assert_problem, rows
 from webapp.auth import account_access, api_tokens, passwords
 from webapp.auth.account_access import Deciding, NotDecided
 from webapp.models import Account, ApiToken, BrowserSession, Role
@@ -100,14 +100,14 @@ def test_its_api_tokens_are_refused_as_a_problem_and_work_again_afterwards(
 
 
 def test_its_upload_links_take_and_show_nothing(
-    app: Flask, olga: Person, ada: Person, database: Database, browser: Browser, bench: Bench
+    app: Flask, olga: Person, ada: Person, database: Database, browser: Browser, bench: WebHarness
 ) -> None:
     terms = Terms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
     with app.test_request_context(), database.transaction() as session:
         link_id = links.make_link(session, ada.id, terms, kept_days=30)
         link = links.link_of(session, link_id, ada.id)
         assert link is not None
-        address = links.signing.sign(links.signing.LINK, link_id)
+        address = links.signed_urls.sign(links.signed_urls.LINK, link_id)
     job_id = bench.job()
     assert browser.get(f"/embed/{address}").status_code == 200
     decide(olga, ada.id, "disable")

@@ -181,7 +181,7 @@ def test_nothing_is_sent_to_an_address_without_an_account_nor_kept_of_it(
         assert outbox.take_due(session, queue=settings.queue_name, channel=Channel.EMAIL, limit=9) == []
         (row,) = session.execute(select(Notice)).scalars()
         assert "who" not in f"{row.key} {row.target} {row.facts}"
-        assert outbox.forget_settled(session, queue=settings.queue_name, older_than_seconds=0) == 1
+        assert outbox.delete_sent(session, queue=settings.queue_name, older_than_seconds=0) == 1
 
 
 def test_asking_is_limited_for_one_address_and_for_one_asker(somebody: Browser, database: Database) -> None:
@@ -211,12 +211,12 @@ def test_whoever_registered_with_a_strangers_address_has_no_way_in_left(
     with database.transaction() as session:
         account_id = session.execute(select(Account.id)).scalar_one()
         api_tokens.make_token(session, account_id, "the stranger's")
-        preferences.wish_webhook(session, account_id, "https://stranger.example/hook")
+        preferences.set_webhook(session, account_id, "https://stranger.example/hook")
     somebody.post(asked(somebody, mailing, database), {"password": OTHER})
     assert "API tokens" in somebody.get("/login").text
     assert rows(database, select(ApiToken.id)) == []
     with database.transaction() as session:
-        wish = preferences.wish_of(session, account_id)
+        wish = preferences.preference_of(session, account_id)
         assert wish is not None and wish.webhook_url is None
         api_tokens.make_token(session, account_id, "her own")
     again = Browser(mailing)

@@ -9,7 +9,7 @@ from flask import Flask
 from sqlalchemy import event, func, select, text
 
 from tasks.database import Database
-from tests.web.conftest import Bench, Browser, Person, poll_address, rows
+from tests.web.conftest import Browser, Person, WebHarness, poll_address, rows
 from webapp.auth import passwords, sessions
 from webapp.extensions import db
 from webapp.models import Account, BrowserSession
@@ -133,7 +133,7 @@ def statements_of(app: Flask, ask: Callable[[], object]) -> list[str]:
 
 
 def test_the_account_and_its_session_are_read_in_one_statement_and_a_poll_writes_nothing(
-    app: Flask, ada: Person, bench: Bench
+    app: Flask, ada: Person, bench: WebHarness
 ) -> None:
     job_id = bench.job()
     poll = poll_address(ada.get(f"/jobs/{job_id}").text)

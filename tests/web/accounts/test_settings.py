@@ -15,7 +15,7 @@ from tasks.database import Database
 from tasks.ledger.errors import Category
 from tasks.ledger.reports import job_views
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person, Program, rows
+from tests.web.conftest import Browser, Person, Program, WebHarness, rows
 from webapp.accounts import export
 from webapp.auth import passwords
 from webapp.models import Account
@@ -98,7 +98,7 @@ def test_a_change_that_will_not_do_changes_nothing(
     answer = change(registered, password, new)
     assert answer.status_code == status and said in answer.text
     [(stored,)] = rows(database, select(Account.password_hash))
-    assert passwords.is_right(PASSWORD, stored)
+    assert passwords.verify(PASSWORD, stored)
 
 
 def test_whoever_found_an_open_browser_cannot_guess_the_password_by_any_form(registered: Browser) -> None:
@@ -149,7 +149,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def test_the_export_holds_everything_that_is_theirs_and_nothing_of_others(
-    ada: Person, bob: Person, bench: Bench, database: Database
+    ada: Person, bob: Person, bench: WebHarness, database: Database
 ) -> None:
     done = bench.succeeded("The **pier** is closed.", title="Harbour / report")
     failed = bench.failed(Category.OVERLOADED)
@@ -198,7 +198,7 @@ def test_a_file_in_the_export_leads_to_no_other_folder(name: str, safe: str) -> 
 
 
 def test_an_account_has_one_export_at_a_time_and_a_dead_one_ends_by_itself(
-    ada: Person, database: Database, bench: Bench
+    ada: Person, database: Database, bench: WebHarness
 ) -> None:
     bench.job()
     with database.transaction() as session:
@@ -223,7 +223,7 @@ def test_an_account_has_one_export_at_a_time_and_a_dead_one_ends_by_itself(
 
 
 def test_an_export_holds_no_connection_and_little_memory_while_it_is_sent(
-    app: Flask, ada: Person, bench: Bench, database: Database
+    app: Flask, ada: Person, bench: WebHarness, database: Database
 ) -> None:
     with app.test_request_context():
         with database.transaction() as session:
@@ -240,7 +240,7 @@ def test_an_export_holds_no_connection_and_little_memory_while_it_is_sent(
 
 
 def test_whoever_goes_away_in_the_middle_leaves_the_place_to_others(
-    ada: Person, bench: Bench, database: Database
+    ada: Person, bench: WebHarness, database: Database
 ) -> None:
     bench.job()
     for _ in range(4):  # more than there are places

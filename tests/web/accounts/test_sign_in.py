@@ -160,7 +160,7 @@ def test_an_old_hash_is_renewed_at_sign_in(browser: Browser, database: Database)
         session.add(Account(email="old@example.org", password_hash=old))
     assert sign_in(browser, "old@example.org").status_code == 303
     [(stored,)] = rows(database, select(Account.password_hash))
-    assert stored != old and passwords.is_right(PASSWORD, stored)
+    assert stored != old and passwords.verify(PASSWORD, stored)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tasks.ledger.calls import lanes
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import transitions
 from tasks.ledger.models import Document, Job
-from tests.web.conftest import Bench, Person, Program, assert_problem, rows
+from tests.web.conftest import Person, Program, WebHarness, assert_problem, rows
 from webapp.models import ApiToken
 
 
@@ -177,7 +177,9 @@ def test_a_wrong_method_is_405_and_says_which_are_right(program: Program) -> Non
     assert "POST" in answer.headers["Allow"]
 
 
-def test_a_foreign_job_is_like_a_missing_or_malformed_one(program: Program, stranger: Program, bench: Bench) -> None:
+def test_a_foreign_job_is_like_a_missing_or_malformed_one(
+    program: Program, stranger: Program, bench: WebHarness
+) -> None:
     job_id = bench.succeeded("Secret.")
     for method, tail in (("GET", ""), ("GET", "/result"), ("POST", "/cancel"), ("DELETE", "")):
         bodies = {stranger.ask(method, f"/jobs/{found}{tail}").data for found in (job_id, uuid.uuid4(), "not-an-id")}
@@ -186,7 +188,7 @@ def test_a_foreign_job_is_like_a_missing_or_malformed_one(program: Program, stra
     assert stranger.ask("GET", "/jobs").json == {"jobs": [], "next": None}
 
 
-def test_a_result_is_given_once_it_is_there(program: Program, bench: Bench) -> None:
+def test_a_result_is_given_once_it_is_there(program: Program, bench: WebHarness) -> None:
     waiting = bench.job()
     assert assert_problem(program.ask("GET", f"/jobs/{waiting}/result"), 409)["state"] == "queued"
     failed = bench.failed(Category.QUOTA, "insufficient_quota")
@@ -205,7 +207,7 @@ def test_a_result_is_given_once_it_is_there(program: Program, bench: Bench) -> N
     }
 
 
-def test_a_failure_has_a_category_and_words(program: Program, bench: Bench) -> None:
+def test_a_failure_has_a_category_and_words(program: Program, bench: WebHarness) -> None:
     job = program.ask("GET", f"/jobs/{bench.failed(Category.INVALID_DOCUMENT, 'locked')}").json
     assert job["error"]["category"] == "invalid_document" and job["error"]["code"] == "locked"
     assert "password" in job["error"]["message"]
@@ -214,7 +216,7 @@ def test_a_failure_has_a_category_and_words(program: Program, bench: Bench) -> N
     assert program.ask("GET", f"/jobs/{bench.succeeded()}").json["error"] is None
 
 
-def test_a_wait_behind_a_closed_lane_is_told(program: Program, bench: Bench, database: Database) -> None:
+def test_a_wait_behind_a_closed_lane_is_told(program: Program, bench: WebHarness, database: Database) -> None:
     stopped, free = bench.job(), bench.job()
     assert program.ask("GET", f"/jobs/{stopped}").json["waiting_for"] is None
     with database.transaction() as session:
@@ -229,12 +231,12 @@ def test_a_wait_behind_a_closed_lane_is_told(program: Program, bench: Bench, dat
     assert cancelled["waiting_for"] is None
 
 
-def test_a_failure_of_the_site_does_not_blame_the_document(program: Program, bench: Bench) -> None:
+def test_a_failure_of_the_site_does_not_blame_the_document(program: Program, bench: WebHarness) -> None:
     error = program.ask("GET", f"/jobs/{bench.failed(Category.QUOTA)}").json["error"]
     assert error["message"].startswith("The service could not do this. Nothing is wrong with your file.")
 
 
-def test_cancelling_by_program(program: Program, bench: Bench) -> None:
+def test_cancelling_by_program(program: Program, bench: WebHarness) -> None:
     queued, running, done = bench.job(), bench.job(), bench.succeeded()
     bench.claim(running)
     for _ in range(2):
@@ -245,7 +247,7 @@ def test_cancelling_by_program(program: Program, bench: Bench) -> None:
     assert assert_problem(program.ask("POST", f"/jobs/{done}/cancel"), 409)["state"] == "succeeded"
 
 
-def test_the_list_goes_on_by_cursor(program: Program, bench: Bench) -> None:
+def test_the_list_goes_on_by_cursor(program: Program, bench: WebHarness) -> None:
     made = {str(bench.job()) for _ in range(7)}
     seen: list[str] = []
     address: str | None = "/api/v1/jobs?limit=3"

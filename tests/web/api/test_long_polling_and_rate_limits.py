@@ -18,11 +18,11 @@ from tasks.database import Database
 from tasks.ledger.jobs import transitions
 from tasks.settings import Settings
 from tests.support import factories
-from tests.web.conftest import Bench, Program, assert_problem
+from tests.web.conftest import Program, WebHarness, assert_problem
 from webapp.auth import api_tokens
 from webapp.extensions import db
 from webapp.http import long_polling
-from webapp.services import Parts
+from webapp.services import Services
 
 
 def limits_in(headers) -> tuple[int, int, int]:
@@ -69,7 +69,7 @@ def test_without_redis_work_goes_on(make_app, program: Program) -> None:
     assert alone.ask("GET", "/jobs").status_code == 200
 
 
-def test_a_list_names_the_next_page_in_a_header_too(program: Program, bench: Bench) -> None:
+def test_a_list_names_the_next_page_in_a_header_too(program: Program, bench: WebHarness) -> None:
     made = [str(bench.job()) for _ in range(3)]
     first = program.ask("GET", "/jobs?limit=2&state=queued")
     assert first.headers["Link"] == f'<{first.json["next"]}>; rel="next"'
@@ -78,7 +78,7 @@ def test_a_list_names_the_next_page_in_a_header_too(program: Program, bench: Ben
     assert [job["id"] for job in first.json["jobs"] + second.json["jobs"]] == made[::-1]
 
 
-def test_a_list_can_be_of_one_state(program: Program, bench: Bench) -> None:
+def test_a_list_can_be_of_one_state(program: Program, bench: WebHarness) -> None:
     queued, done = bench.job(), bench.succeeded()
     for state, expected in (("queued", [queued]), ("succeeded", [done]), ("failed", [])):
         listed = program.ask("GET", f"/jobs?state={state}").json["jobs"]
@@ -89,18 +89,18 @@ def test_a_list_can_be_of_one_state(program: Program, bench: Bench) -> None:
 @pytest.mark.parametrize(
     "query", ["wait=26", "wait=-1", "wait=x", "wait=", "wait=1e1", "wait=٣", "revision=-1", "revision=" + "9" * 40]
 )
-def test_a_bad_wait_is_422(program: Program, bench: Bench, query: str) -> None:
+def test_a_bad_wait_is_422(program: Program, bench: WebHarness, query: str) -> None:
     assert_problem(program.ask("GET", f"/jobs/{bench.job()}?{query}"), 422)
 
 
-def test_a_wait_ends_when_the_time_is_over(program: Program, bench: Bench) -> None:
+def test_a_wait_ends_when_the_time_is_over(program: Program, bench: WebHarness) -> None:
     job_id, begun = bench.job(), time.monotonic()
     answer = program.ask("GET", f"/jobs/{job_id}?wait=1")
     assert answer.headers["Waybill-Wait"] == "time-over" and answer.json["state"] == "queued"
     assert time.monotonic() - begun >= 1
 
 
-def test_nobody_waits_for_what_is_known_already(program: Program, bench: Bench) -> None:
+def test_nobody_waits_for_what_is_known_already(program: Program, bench: WebHarness) -> None:
     waiting_job, done = bench.job(), bench.succeeded()
     answer = program.ask("GET", f"/jobs/{waiting_job}?wait=25&revision=0")
     assert answer.headers["Waybill-Wait"] == "changed"
@@ -122,12 +122,12 @@ def waits(program: Program, path: str) -> Iterator[list]:
 
 def taken(app: Flask) -> int:
     """How many wait right now."""
-    parts: Parts = app.extensions["waybill"]
+    parts: Services = app.extensions["waybill"]
     return 4 - parts.waits._places._value
 
 
 def test_a_wait_ends_with_the_change_and_holds_no_connection(
-    app: Flask, program: Program, bench: Bench, database: Database
+    app: Flask, program: Program, bench: WebHarness, database: Database
 ) -> None:
     job_id = bench.job()
     revision = program.ask("GET", f"/jobs/{job_id}").json["revision"]
@@ -144,7 +144,7 @@ def test_a_wait_ends_with_the_change_and_holds_no_connection(
     assert answer.json["revision"] > revision and taken(app) == 0
 
 
-def test_a_job_that_is_deleted_meanwhile_is_404(app: Flask, program: Program, bench: Bench) -> None:
+def test_a_job_that_is_deleted_meanwhile_is_404(app: Flask, program: Program, bench: WebHarness) -> None:
     job_id = bench.job()
     with waits(program, f"/jobs/{job_id}?wait=25") as answers:
         factories.wait_until(lambda: taken(app) == 1)
@@ -153,12 +153,12 @@ def test_a_job_that_is_deleted_meanwhile_is_404(app: Flask, program: Program, be
 
 
 def test_half_of_the_threads_may_wait_and_the_rest_is_answered_at_once(
-    make_app, program: Program, bench: Bench
+    make_app, program: Program, bench: WebHarness
 ) -> None:
     app, job_id = make_app(web_threads=2), bench.job()
     asking = Program(app, program.token)
     with waits(asking, f"/jobs/{job_id}?wait=25") as answers:
-        parts: Parts = app.extensions["waybill"]
+        parts: Services = app.extensions["waybill"]
         factories.wait_until(lambda: parts.waits._places._value == 0)
         answer = asking.ask("GET", f"/jobs/{job_id}?wait=25")
         assert (answer.status_code, answer.headers["Waybill-Wait"]) == (200, "full")
@@ -178,7 +178,7 @@ def test_the_server_and_the_app_agree_on_the_threads(monkeypatch: pytest.MonkeyP
 
 
 def test_a_place_is_given_back_when_the_question_fails() -> None:
-    places = long_polling.Waits(1)
+    places = long_polling.LongPollSlots(1)
 
     def fail() -> bool:
         raise ConnectionError
@@ -189,5 +189,5 @@ def test_a_place_is_given_back_when_the_question_fails() -> None:
     assert places.wait(lambda: True, 5) is long_polling.Ended.CHANGED
 
 
-def test_nobody_waits_for_a_strangers_job(stranger: Program, bench: Bench) -> None:
+def test_nobody_waits_for_a_strangers_job(stranger: Program, bench: WebHarness) -> None:
     assert_problem(stranger.ask("GET", f"/jobs/{bench.job()}?wait=25"), 404)

@@ -12,7 +12,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.states import State
 from tasks.workflows import WORKFLOWS
 from tests.support.openapi_check import NotAsDescribed, description_of
-from tests.web.conftest import Bench, Browser, Person, Program
+from tests.web.conftest import Browser, Person, Program, WebHarness
 from webapp.api import jobs
 from webapp.api.openapi import HIDDEN, PREFIX, path_of
 
@@ -72,7 +72,7 @@ def test_without_an_ai_service_only_the_extract_is_described(described: dict[str
 
 @pytest.mark.parametrize("fault", ["field", "type", "status", "header"])
 def test_an_answer_that_is_not_as_described_is_found(
-    program: Program, bench: Bench, monkeypatch: pytest.MonkeyPatch, fault: str
+    program: Program, bench: WebHarness, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """Take the truth away, and the client that all tests use says so."""
     job_id, honest = bench.job(), jobs.job_json

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from flask import Flask
 
-from tests.web.conftest import Bench, Browser, Person, Program, poll_address
+from tests.web.conftest import Browser, Person, Program, WebHarness, poll_address
 from tests.web.upload_links.test_public import Sender
 from webapp.extensions import client_address
 
@@ -86,7 +86,7 @@ def test_an_upload_link_has_one_spelling(app: Flask, program: Program) -> None:
     assert sender.form().status_code == 200
 
 
-def test_looking_is_not_counted(ada: Person, bench: Bench) -> None:
+def test_looking_is_not_counted(ada: Person, bench: WebHarness) -> None:
     """A page that polls, in ten tabs, has not locked its reader out."""
     address = poll_address(ada.get(f"/jobs/{bench.job()}").text)
     assert {ada.get(address).status_code for _ in range(65)} == {204}

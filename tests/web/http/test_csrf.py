@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from tasks.database import Database
 from tasks.ledger.errors import Category
-from tests.web.conftest import Bench, Browser, Person, job_id_in
+from tests.web.conftest import Browser, Person, WebHarness, job_id_in
 from webapp.extensions import csrf
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
@@ -74,7 +74,7 @@ def forged(other: str) -> dict[str, dict[str, Any]]:
 
 
 def test_nothing_changes_without_a_proof_of_origin(
-    app: Flask, ada: Person, olga: Person, bob: Person, bench: Bench, database: Database
+    app: Flask, ada: Person, olga: Person, bob: Person, bench: WebHarness, database: Database
 ) -> None:
     asked = list(changes(app, bench.failed(Category.OVERLOADED)))
     assert len(asked) > 25
@@ -91,7 +91,7 @@ def test_nothing_changes_without_a_proof_of_origin(
     assert ada.get("/account").status_code == 200, "nobody was signed out"
 
 
-def test_with_the_proof_it_would_change(ada: Person, bench: Bench, database: Database) -> None:
+def test_with_the_proof_it_would_change(ada: Person, bench: WebHarness, database: Database) -> None:
     """The negative control of the fingerprint, and of the walk: the same form with its proof does something."""
     before = everything(database)
     job_id_in(ada.paste("x"))
@@ -99,7 +99,7 @@ def test_with_the_proof_it_would_change(ada: Person, bench: Bench, database: Dat
 
 
 def test_without_the_guard_the_walk_would_notice(
-    app: Flask, ada: Person, bench: Bench, database: Database, monkeypatch: pytest.MonkeyPatch
+    app: Flask, ada: Person, bench: WebHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csrf, "protect", lambda **_: None)
     before = everything(database)
@@ -112,7 +112,7 @@ def test_a_proof_in_the_address_is_none(ada: Person) -> None:
     assert ada.client.post(f"/account/tokens?csrf_token={ada.token('/account')}", data={"name": "x"}).status_code == 400
 
 
-def test_asking_never_changes_anything(app: Flask, ada: Person, bench: Bench, database: Database) -> None:
+def test_asking_never_changes_anything(app: Flask, ada: Person, bench: WebHarness, database: Database) -> None:
     """Whatever is in the address: links are followed by programs, and pictures can be put on any page."""
     job_id = bench.failed(Category.OVERLOADED)
     ada.get("/")
@@ -127,7 +127,7 @@ def test_asking_never_changes_anything(app: Flask, ada: Person, bench: Bench, da
     assert ada.get("/account").status_code == 200
 
 
-def test_no_other_origin_may_read_an_answer(ada: Person, bench: Bench) -> None:
+def test_no_other_origin_may_read_an_answer(ada: Person, bench: WebHarness) -> None:
     origin = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     for path in ("/", "/login", f"/jobs/{bench.job()}", "/api/openapi.json", "/embed/x", "/static/app.css"):
         for method in ("GET", "OPTIONS", "POST"):

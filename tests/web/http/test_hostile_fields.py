@@ -21,7 +21,7 @@ from werkzeug.datastructures import MultiDict
 from tasks.database import Database
 from tasks.ledger.errors import Category
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person, Program
+from tests.web.conftest import Browser, Person, Program, WebHarness
 from webapp.accounts import forms
 from webapp.auth import api_tokens, invitations
 from webapp.extensions import limiter
@@ -96,7 +96,7 @@ def olga(fuzzed: Flask, database: Database) -> Person:
 @pytest.fixture
 def known(fuzzed: Flask, olga: Person, database: Database) -> dict[str, str]:
     """Something real for each gap in an address."""
-    bench = Bench(database, olga.id)
+    bench = WebHarness(database, olga.id)
     terms = Terms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
     job_id, failed = bench.succeeded(), bench.failed(Category.INTERNAL)
     with fuzzed.test_request_context(), database.transaction() as session:
@@ -120,7 +120,7 @@ def fields_in_sources() -> set[str]:
     reading = r"""(?:form|args|fields|arguments|given)(?:\.get|\.getlist|\.pop)?[\[(]\s*["'](\w+)["']"""
     called = r"""(?:number_asked|number_in_query|_typed|text_of|flag_of|number_of)\((?:fields, )?["'](\w+)["']"""
     found: set[str] = set()
-    for path in SOURCES.glob("*.py"):
+    for path in SOURCES.rglob("*.py"):
         for pattern in (reading, called):
             found |= set(re.findall(pattern, path.read_text()))
     return found
@@ -335,6 +335,6 @@ def test_without_its_bound_a_number_of_five_thousand_digits_is_a_fault(
 ) -> None:
     """The guard taken away."""
     assert olga.post("/ops/work/resume", {"at_once": DIGITS}).status_code == 422
-    monkeypatch.setattr(forms, "MOST_DIGITS", 10**9)
+    monkeypatch.setattr(form_fields, "MOST_DIGITS", 10**9)
     with pytest.raises(ValueError, match="digits"):
         olga.post("/ops/work/resume", {"at_once": DIGITS})

@@ -13,7 +13,7 @@ import pytest
 from flask import Flask
 
 from tests.web.accounts.test_sign_in import PASSWORD, registered, sign_in  # noqa: F401 (a fixture)
-from tests.web.conftest import Bench, Browser, Person, Program
+from tests.web.conftest import Browser, Person, Program, WebHarness
 from webapp.http.security import safe_next
 
 EVIL = "evil.example"
@@ -118,7 +118,7 @@ def addresses(app: Flask, job_id: uuid.UUID) -> list[str]:
 
 @pytest.mark.parametrize("hops", [0, 1])
 def test_nothing_of_an_answer_is_made_of_the_host_that_a_request_names(
-    make_app: Callable[..., Flask], ada: Person, olga: Person, bench: Bench, hops: int
+    make_app: Callable[..., Flask], ada: Person, olga: Person, bench: WebHarness, hops: int
 ) -> None:
     app = make_app(proxy_hops=hops, app_base_url="https://waybill.example")
     named = {"X-Forwarded-Host": f"{EVIL}, {EVIL}", "X-Forwarded-Server": EVIL, "Forwarded": f"host={EVIL}"}

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from tasks.database import Database
 from tasks.ledger.jobs import leases
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person
+from tests.web.conftest import Browser, Person, WebHarness
 
 KNOWN_TO_SCANNERS = [
     *("/rq", "/rq/", "/rq-dashboard", "/rq/0/view/queues", "/dashboard", "/admin", "/admin/", "/admin/jobs"),
@@ -53,7 +53,7 @@ def test_there_is_nothing_where_scanners_look(app: Flask, watched: Flask, ada: P
 
 
 def test_a_stranger_is_let_in_nowhere_and_a_plain_person_not_into_the_operation(
-    watched: Flask, ada: Person, bench: Bench
+    watched: Flask, ada: Person, bench: WebHarness
 ) -> None:
     foreign = bench.job(title="Secret title")
     nobody, plain = Browser(watched), Person(watched, ada.id)
@@ -71,13 +71,13 @@ def test_a_stranger_is_let_in_nowhere_and_a_plain_person_not_into_the_operation(
     assert {"/", "/jobs/<uuid:job_id>", "/ops", "/ops/rq/", "/ops/rq/requeue/<queue_name>", "/metrics"} <= asked
 
 
-def test_the_health_answers_are_bare(app: Flask, database: Database, bench: Bench, browser: Browser) -> None:
+def test_the_health_answers_are_bare(app: Flask, database: Database, bench: WebHarness, browser: Browser) -> None:
     bench.job()
     assert browser.get("/healthz").data == b"ok\n"
     missing = browser.get("/readyz")
     assert (missing.status_code, missing.json) == (503, {"ready": False, "missing": ["worker"]})
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
     ready = browser.get("/readyz")
     assert (ready.status_code, ready.json) == (200, {"ready": True, "missing": []})
     for answer in (missing, ready):

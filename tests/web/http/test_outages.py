@@ -17,9 +17,9 @@ from tasks.ledger.models import Delivery, Job
 from tasks.ledger.schema import MIGRATIONS
 from tasks.queue import DeliveryQueue
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person, job_id_in, poll_address, rows
+from tests.web.conftest import Browser, Person, WebHarness, job_id_in, poll_address, rows
 from webapp.local.ports import free_port
-from webapp.services import parts
+from webapp.services import services
 
 HX = {"HX-Request": "true"}
 AWAY = (
@@ -61,7 +61,7 @@ def test_a_job_is_accepted_without_redis_and_owed(
 
 
 def test_while_the_queue_is_away_the_page_says_so_and_takes_it_back(
-    without_redis: Flask, app: Flask, ada: Person, database: Database, bench: Bench
+    without_redis: Flask, app: Flask, ada: Person, database: Database, bench: WebHarness
 ) -> None:
     person = Person(without_redis, ada.id)
     job_id = job_id_in(person.paste("once"))
@@ -74,20 +74,20 @@ def test_while_the_queue_is_away_the_page_says_so_and_takes_it_back(
     assert person.get(address, headers=HX).status_code == 204
 
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
     age(database, seconds=100)
     late = ada.get(address, headers=HX)
     assert late.text.count(AWAY) == 1 and late.text.count("Your document is kept") == 1
     address = poll_address(late.text)
     with app.app_context():
-        assert parts().dispatcher.dispatch_now(job_id)
+        assert services().dispatcher.dispatch_now(job_id)
     back = ada.get(address, headers=HX)
     assert back.status_code == 200 and AWAY not in back.text and "Waiting longer than usual" in back.text
     assert rows(database, select(Job.revision)) == revision
 
 
 def test_a_young_job_a_claimed_one_and_one_behind_a_lane_do_not_blame_the_queue(
-    ada: Person, database: Database, bench: Bench
+    ada: Person, database: Database, bench: WebHarness
 ) -> None:
     young, running, behind, handed_over = (bench.job() for _ in range(4))
     bench.claim(running)
@@ -106,7 +106,7 @@ def test_a_young_job_a_claimed_one_and_one_behind_a_lane_do_not_blame_the_queue(
 
 
 def test_a_job_that_a_stopping_worker_put_back_does_not_blame_the_queue_while_no_worker_is_there(
-    ada: Person, database: Database, bench: Bench
+    ada: Person, database: Database, bench: WebHarness
 ) -> None:
     job_id = bench.job()
     claim = bench.claim(job_id)
@@ -116,7 +116,7 @@ def test_a_job_that_a_stopping_worker_put_back_does_not_blame_the_queue_while_no
     page = ada.get(f"/jobs/{job_id}").text
     assert AWAY not in page and "Waiting for a free worker to go on with it." in page
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
     assert AWAY in ada.get(f"/jobs/{job_id}").text
 
 
@@ -146,7 +146,7 @@ def test_healthz_asks_nothing(without_database: Flask) -> None:
 
 
 def test_readyz_names_what_is_missing(
-    app: Flask, without_database: Flask, without_redis: Flask, database: Database, bench: Bench
+    app: Flask, without_database: Flask, without_redis: Flask, database: Database, bench: WebHarness
 ) -> None:
     def missing(of: Flask) -> tuple[int, list[str]]:
         answer = of.test_client().get("/readyz")
@@ -154,7 +154,7 @@ def test_readyz_names_what_is_missing(
 
     assert missing(app) == (503, ["worker"])
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
     assert missing(app) == (200, [])
     assert missing(without_database) == (503, ["database"])
     assert missing(without_redis) == (503, ["redis"])

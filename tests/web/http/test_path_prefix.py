@@ -23,7 +23,7 @@ from tasks.settings import Settings, SettingsWrong
 from tasks.startup.loading import load
 from tests.support.openapi_check import CheckedClient
 from tests.web.accounts.test_sign_in import registered, sign_in  # noqa: F401 (a fixture)
-from tests.web.conftest import Bench, Browser, Person, Program, poll_address
+from tests.web.conftest import Browser, Person, Program, WebHarness, poll_address
 from tests.web.http.test_hosts_and_redirects import addresses
 from webapp.http.path_prefix import prefix_of
 
@@ -90,7 +90,7 @@ def crawl(app: Flask, people: list[Browser], job_id: uuid.UUID) -> Iterator[tupl
 
 
 def test_every_address_of_every_page_has_the_path(
-    prefixed: Flask, app: Flask, ada: Person, olga: Person, bench: Bench
+    prefixed: Flask, app: Flask, ada: Person, olga: Person, bench: WebHarness
 ) -> None:
     job_id = bench.succeeded()
     bench.job()
@@ -102,7 +102,7 @@ def test_every_address_of_every_page_has_the_path(
     assert len(control) > 100 and not [one for one in control if one[1].startswith(PREFIX)]
 
 
-def test_what_a_page_names_can_be_opened(prefixed: Flask, ada: Person, bench: Bench) -> None:
+def test_what_a_page_names_can_be_opened(prefixed: Flask, ada: Person, bench: WebHarness) -> None:
     bench.job()
     person = Person(prefixed, ada.id)
     home = person.get("/").text
@@ -121,7 +121,7 @@ def test_signing_in_leads_back_under_the_path(prefixed: Flask, registered: str, 
     assert (answer.status_code, answer.location) == (303, expected)
 
 
-def test_who_is_not_signed_in_comes_back_to_where_they_were(prefixed: Flask, bench: Bench) -> None:
+def test_who_is_not_signed_in_comes_back_to_where_they_were(prefixed: Flask, bench: WebHarness) -> None:
     job_id, browser = bench.job(), Browser(prefixed)
     sent = browser.get(f"/jobs/{job_id}").location
     assert sent == f"{PREFIX}/login?next={PREFIX}/jobs/{job_id}"

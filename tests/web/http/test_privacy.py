@@ -13,7 +13,7 @@ from sqlalchemy import select
 from tasks.database import Database
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Job
-from tests.web.conftest import Bench, Browser, Person, rows
+from tests.web.conftest import Browser, Person, WebHarness, rows
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -33,7 +33,7 @@ def ask(person: Browser, method: str, path: str):
 
 
 def test_a_job_of_somebody_else_is_answered_like_one_that_never_was(
-    app: Flask, ada: Person, bob: Person, bench: Bench, database: Database
+    app: Flask, ada: Person, bob: Person, bench: WebHarness, database: Database
 ) -> None:
     theirs = bench.succeeded("Secret words.", title="Secret title")
     failed = bench.failed(Category.OVERLOADED)
@@ -51,7 +51,7 @@ def test_a_job_of_somebody_else_is_answered_like_one_that_never_was(
 
 
 def test_without_the_owner_in_the_query_a_foreign_job_would_be_seen(
-    bob: Person, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bob: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The negative control."""
     from tasks.ledger.reports import job_views
@@ -75,7 +75,7 @@ def test_a_malformed_id_is_answered_like_a_missing_one(ada: Person, broken: str)
     assert answer.status_code == 404 and answer.data == missing.data
 
 
-def test_a_list_shows_only_ones_own(ada: Person, bob: Person, bench: Bench) -> None:
+def test_a_list_shows_only_ones_own(ada: Person, bob: Person, bench: WebHarness) -> None:
     bench.job(title="Secret title")
     assert "Secret title" in ada.get("/").text and "Secret title" not in bob.get("/").text
 
@@ -90,7 +90,7 @@ def every_address(app: Flask, job_id: uuid.UUID) -> Iterator[tuple[str, str]]:
 
 
 def test_every_answer_has_the_headers_and_none_may_be_kept(
-    app: Flask, ada: Person, browser: Browser, bench: Bench
+    app: Flask, ada: Person, browser: Browser, bench: WebHarness
 ) -> None:
     job_id = bench.succeeded()
     addresses = [*every_address(app, job_id), ("GET", "/nothing"), ("POST", "/"), ("GET", "/api/nothing")]
@@ -113,7 +113,7 @@ def test_every_answer_has_the_headers_and_none_may_be_kept(
 
 
 def test_only_the_queue_dashboard_has_a_policy_of_its_own_and_nothing_that_somebody_sees_may_be_kept(
-    make_app: Callable[..., Flask], olga: Person, bench: Bench
+    make_app: Callable[..., Flask], olga: Person, bench: WebHarness
 ) -> None:
     """A result was readable by Back after signing out, and a proxy stored what was one person's for all.
 
@@ -140,7 +140,7 @@ def test_only_the_queue_dashboard_has_a_policy_of_its_own_and_nothing_that_someb
     assert asked > 40
 
 
-def test_what_is_not_an_ordinary_page_may_not_be_kept_either(ada: Person, bench: Bench) -> None:
+def test_what_is_not_an_ordinary_page_may_not_be_kept_either(ada: Person, bench: WebHarness) -> None:
     """Errors under /static too: they are pages with the way to one's account, and browsers keep a 404."""
     job_id = bench.succeeded()
     ada.token("/account")
@@ -164,7 +164,7 @@ def test_what_is_not_an_ordinary_page_may_not_be_kept_either(ada: Person, bench:
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PUT"])
 def test_no_method_tells_a_foreign_job_from_a_missing_one(
-    app: Flask, bob: Person, browser: Browser, bench: Bench, method: str
+    app: Flask, bob: Person, browser: Browser, bench: WebHarness, method: str
 ) -> None:
     """The id worked as a key, or at least showed that there is something."""
     theirs, missing = bench.succeeded(), uuid.uuid4()
@@ -199,7 +199,7 @@ def test_nothing_climbs_out_of_the_static_files(browser: Browser) -> None:
         assert browser.get(path, follow_redirects=True).status_code == 404
 
 
-def test_pages_carry_no_inline_script_or_style(app: Flask, ada: Person, bench: Bench) -> None:
+def test_pages_carry_no_inline_script_or_style(app: Flask, ada: Person, bench: WebHarness) -> None:
     job_id = bench.succeeded()
     for path in (
         "/",

@@ -12,7 +12,7 @@ import structlog
 from flask import Flask
 
 from tasks.ledger.errors import Category
-from tests.web.conftest import Bench, Browser, Person, job_id_in
+from tests.web.conftest import Browser, Person, WebHarness, job_id_in
 
 WORD = "markedword"
 
@@ -28,7 +28,7 @@ def ended(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return [line for line in lines if line["event"] == "request.ended"][-1]
 
 
-def test_a_request_is_one_line_with_its_ids(ada: Person, bench: Bench, lines: list[dict[str, Any]]) -> None:
+def test_a_request_is_one_line_with_its_ids(ada: Person, bench: WebHarness, lines: list[dict[str, Any]]) -> None:
     job_id = bench.job()
     given = str(uuid.uuid4())
     ada.get(f"/jobs/{job_id}/status?rev=1&q={WORD}", headers={"X-Request-ID": given})
@@ -46,7 +46,7 @@ def test_a_request_is_one_line_with_its_ids(ada: Person, bench: Bench, lines: li
     }
 
 
-def test_submit_cancel_and_again_name_their_job(ada: Person, bench: Bench, lines: list[dict[str, Any]]) -> None:
+def test_submit_cancel_and_again_name_their_job(ada: Person, bench: WebHarness, lines: list[dict[str, Any]]) -> None:
     job_id = job_id_in(ada.paste(WORD, title=WORD))
     submitted = [line for line in lines if line["event"] == "job.submitted"]
     assert [(line["job"], line["created"]) for line in submitted] == [(job_id.hex, True)]

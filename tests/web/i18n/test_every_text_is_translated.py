@@ -26,7 +26,7 @@ from tasks.ledger.calls.calls import NewCall
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import retention, transitions
 from tests.support.mail_site import MAILING, link_in, owed_mails
-from tests.web.conftest import Bench, Browser, Person, Program
+from tests.web.conftest import Browser, Person, Program, WebHarness
 
 FACT = re.compile(r"(%\(\w+\)s|\{\w+\})")
 IN_WORDS = ("aria-label", "title", "placeholder", "alt")
@@ -154,7 +154,7 @@ def walk(make_app: Callable[..., Flask], database: Database, account_id: uuid.UU
     return Walk(app, database, account_id)
 
 
-def test_pages_about_a_job(walk: Walk, bench: Bench, database: Database, account_id: uuid.UUID) -> None:
+def test_pages_about_a_job(walk: Walk, bench: WebHarness, database: Database, account_id: uuid.UUID) -> None:
     job = bench.job
     queued, running, cancelling, cancelled = job(title="1"), job(title="2"), job(title="3"), job(title="4")
     claim, done = bench.claim(running), bench.succeeded(title="5", cut_off=True)
@@ -246,7 +246,7 @@ def test_pages_before_the_door(walk: Walk, database: Database, make_app: Callabl
     assert walk.left == {}
 
 
-def test_pages_of_an_upload_link(walk: Walk, program: Program, bench: Bench, database: Database) -> None:
+def test_pages_of_an_upload_link(walk: Walk, program: Program, bench: WebHarness, database: Database) -> None:
     wanted = {"max_uses": 2, "return_url": "https://www.example.org/x"}
     made = program.ask("POST", "/upload-links", json=wanted).json
     path = made["upload_url"].removeprefix("http://localhost")

@@ -20,7 +20,7 @@ from tasks.i18n import language, speaking
 from tasks.ledger.models.notifications import Channel, Notice
 from tasks.ledger.notifications import preferences
 from tests.support.mail_site import MAILING, owed_mails
-from tests.web.conftest import Bench, Browser, Person, Program, assert_problem, job_id_in
+from tests.web.conftest import Browser, Person, Program, WebHarness, assert_problem, job_id_in
 from webapp.jobs.titles import title_of_text
 from webapp.models import Account
 
@@ -40,7 +40,7 @@ def test_the_same_wish_in_another_language_is_the_same_job(ada: Person, program:
     assert (again.status_code, again.get_json()["id"]) == (200, str(first))
 
 
-def test_a_job_page_says_its_part_in_german(ada: Person, bench: Bench) -> None:
+def test_a_job_page_says_its_part_in_german(ada: Person, bench: WebHarness) -> None:
     page = in_german(ada, f"/jobs/{bench.succeeded()}")
     for said in (
         "Zusammenfassung, Mittel, Fließtext",
@@ -83,7 +83,7 @@ def test_a_limit_is_told_in_a_sentence_with_the_moment_in_it(
     assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", said["at"])
 
 
-def test_programs_are_told_in_english_whatever_they_ask_for(ada: Person, bench: Bench, program: Program) -> None:
+def test_programs_are_told_in_english_whatever_they_ask_for(ada: Person, bench: WebHarness, program: Program) -> None:
     refused = program.ask("POST", "/jobs", GERMAN, json={"text": " "})
     assert assert_problem(refused, 422)["detail"].startswith("Choose a file or paste some text.")
     assert assert_problem(program.ask("GET", "/nothing", GERMAN), 404)["title"] == "There is nothing here"
@@ -109,7 +109,7 @@ def test_scripts_get_text_that_is_text(ada: Person) -> None:
     assert stale.get_json()["error"].startswith("Das Formular war zu lange offen")
 
 
-def test_files_say_what_is_ours_in_german(ada: Person, bench: Bench) -> None:
+def test_files_say_what_is_ours_in_german(ada: Person, bench: WebHarness) -> None:
     job_id = bench.succeeded()
     answer = ada.get(f"/jobs/{job_id}/result.docx", headers=GERMAN)
     assert unquote(answer.headers["Content-Disposition"]).endswith("Zusammenfassung zu Harbour report.docx")
@@ -122,7 +122,7 @@ def test_files_say_what_is_ours_in_german(ada: Person, bench: Bench) -> None:
     assert ada.get(f"/jobs/{tasks}/result.txt").text.startswith("Who | What | By when")
 
 
-def test_an_export_speaks_one_language_to_its_last_byte(ada: Person, bench: Bench) -> None:
+def test_an_export_speaks_one_language_to_its_last_byte(ada: Person, bench: WebHarness) -> None:
     bench.succeeded()
     answer = ada.post("/account/export", headers=GERMAN)
     archive = ZipFile(io.BytesIO(answer.data))
@@ -143,7 +143,7 @@ def mailing(make_app: Callable[..., Flask]) -> Flask:
 
 
 def test_mails_are_owed_in_the_language_they_were_asked_for_in(
-    mailing: Flask, ada: Person, bench: Bench, database: Database
+    mailing: Flask, ada: Person, bench: WebHarness, database: Database
 ) -> None:
     anna = Person(mailing, ada.id)
     with database.transaction() as session:
@@ -160,13 +160,13 @@ def test_mails_are_owed_in_the_language_they_were_asked_for_in(
 
 
 def test_the_mail_at_the_end_of_a_job_speaks_as_its_reader_did_when_they_wished_for_it(
-    mailing: Flask, ada: Person, bench: Bench, database: Database
+    mailing: Flask, ada: Person, bench: WebHarness, database: Database
 ) -> None:
     anna = Person(mailing, ada.id)
     with database.transaction() as session:
         address = address_of(session, ada)
-        preferences.wish_email(session, ada.id, address, on=False)
-        preferences.wish_webhook(session, ada.id, "https://a.example/hook")
+        preferences.set_email(session, ada.id, address, on=False)
+        preferences.set_webhook(session, ada.id, "https://a.example/hook")
     anna.post("/account/notices/email", {"on": "yes"}, headers=GERMAN)
     anna.post("/account/notices/test", {"channel": "webhook"}, headers=GERMAN)
     bench.succeeded()

@@ -14,7 +14,7 @@ from tasks.database import Database
 from tasks.i18n import speaking
 from tasks.ledger.models.notifications import NoticeWish
 from tasks.ledger.notifications import preferences
-from tests.web.conftest import Bench, Browser, Person, Program, rows
+from tests.web.conftest import Browser, Person, Program, WebHarness, rows
 from webapp.models import Account
 from webapp.text import dates
 
@@ -53,7 +53,7 @@ def test_an_account_chooses_the_language_of_its_pages_and_mails(
 ) -> None:
     with database.transaction() as session:
         for owner in (account_id, bob.id):
-            preferences.wish_email(session, owner, "x@example.org", on=True)
+            preferences.set_email(session, owner, "x@example.org", on=True)
 
     def stored() -> set[tuple[str | None, str | None]]:
         both = select(Account.id, Account.language, NoticeWish.language).join(
@@ -81,7 +81,7 @@ def test_an_account_chooses_the_language_of_its_pages_and_mails(
     assert ada.client.post("/account/language", data={"language": "de"}).status_code == 400, "no proof of origin"
 
 
-def test_what_people_wrote_is_in_no_known_language(ada: Person, bench: Bench) -> None:
+def test_what_people_wrote_is_in_no_known_language(ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.succeeded(title='Bericht')}", **GERMAN).text
     assert re.search(r'<h1 id="job-heading"[^>]* lang="">Bericht</h1>', page)
     assert re.search(r'<div class="prose" lang="" ', page)

@@ -14,7 +14,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.jobs import transitions
 from tasks.ledger.reports import job_views
 from tests.support import factories
-from tests.web.conftest import Bench, Person, poll_address
+from tests.web.conftest import Person, WebHarness, poll_address
 from webapp.auth import api_tokens
 
 HX = {"HX-Request": "true"}
@@ -37,7 +37,7 @@ ENDED = ("failed", "deadline", "not_done_in_time")
 
 @pytest.mark.parametrize("look", ["page", "poll", "list", "api", "api list", "ops"])
 def test_whoever_looks_at_a_late_job_sees_its_end(
-    app: Flask, ada: Person, olga: Person, bench: Bench, database: Database, look: str
+    app: Flask, ada: Person, olga: Person, bench: WebHarness, database: Database, look: str
 ) -> None:
     job_id = bench.job()
     poll = poll_address(ada.get(f"/jobs/{job_id}").text)
@@ -63,7 +63,9 @@ def test_whoever_looks_at_a_late_job_sees_its_end(
     assert cause(database, job_id) == ENDED
 
 
-def test_a_holder_that_went_with_the_workers_does_not_keep_it(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_holder_that_went_with_the_workers_does_not_keep_it(
+    ada: Person, bench: WebHarness, database: Database
+) -> None:
     job_id = bench.job()
     bench.claim(job_id)
     pass_the_deadline(database, job_id)
@@ -75,7 +77,7 @@ def test_a_holder_that_went_with_the_workers_does_not_keep_it(ada: Person, bench
     assert cause(database, job_id) == ENDED
 
 
-def test_behind_a_stopped_lane_the_lane_is_the_cause(ada: Person, bench: Bench, database: Database) -> None:
+def test_behind_a_stopped_lane_the_lane_is_the_cause(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
         lanes.stop(session, "local", category=Category.QUOTA, code=None)
@@ -85,7 +87,7 @@ def test_behind_a_stopped_lane_the_lane_is_the_cause(ada: Person, bench: Bench, 
     assert cause(database, job_id) == ("failed", "quota", "lane_closed")
 
 
-def test_a_job_that_was_replayed_meanwhile_is_left_alone(bench: Bench, database: Database) -> None:
+def test_a_job_that_was_replayed_meanwhile_is_left_alone(bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
         assert transitions.end_at_deadline(session, job_id) is None

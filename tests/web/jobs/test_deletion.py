@@ -15,7 +15,7 @@ from tasks.ledger.errors import ClaimLost
 from tasks.ledger.jobs import deletion, transitions
 from tasks.ledger.models import Base, Document, Job
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person, job_id_in, poll_address, rows
+from tests.web.conftest import Browser, Person, WebHarness, job_id_in, poll_address, rows
 from webapp.auth import api_tokens, passwords
 from webapp.models import Account
 
@@ -43,7 +43,7 @@ def registered(app: Flask, database: Database) -> Person:
     return person
 
 
-def test_the_page_asks_before_anything_is_deleted(ada: Person, bench: Bench, database: Database) -> None:
+def test_the_page_asks_before_anything_is_deleted(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.succeeded(title="Harbour <b>report</b>")
     assert f'href="/jobs/{job_id}/delete"' in ada.get(f"/jobs/{job_id}").text
     page = ada.get(f"/jobs/{job_id}/delete")
@@ -54,7 +54,7 @@ def test_the_page_asks_before_anything_is_deleted(ada: Person, bench: Bench, dat
     assert len(rows(database, select(Job.id))) == 1
 
 
-def test_the_page_counts_every_job_about_the_document(ada: Person, database: Database, bench: Bench) -> None:
+def test_the_page_counts_every_job_about_the_document(ada: Person, database: Database, bench: WebHarness) -> None:
     first = job_id_in(ada.paste("same", **{"summary-length": "short"}))
     job_id_in(ada.paste("same", **{"summary-length": "long"}))
     page = ada.get(f"/jobs/{first}/delete").text
@@ -64,7 +64,7 @@ def test_the_page_counts_every_job_about_the_document(ada: Person, database: Dat
     assert "What is already at the AI service may still be billed." in ada.get(f"/jobs/{first}/delete").text
 
 
-def test_a_deleted_document_is_gone_with_all_its_jobs(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_deleted_document_is_gone_with_all_its_jobs(ada: Person, bench: WebHarness, database: Database) -> None:
     first = job_id_in(ada.paste("same", **{"summary-length": "short"}))
     second = job_id_in(ada.paste("same", **{"summary-length": "long"}))
     other = bench.succeeded("Kept.")
@@ -78,7 +78,7 @@ def test_a_deleted_document_is_gone_with_all_its_jobs(ada: Person, bench: Bench,
     assert rows(database, select(Job.id)) == [(other,)] and len(rows(database, select(Document.id))) == 1
 
 
-def test_a_page_that_polls_for_a_deleted_job_is_sent_away_and_stops(ada: Person, bench: Bench) -> None:
+def test_a_page_that_polls_for_a_deleted_job_is_sent_away_and_stops(ada: Person, bench: WebHarness) -> None:
     job_id = bench.job()
     bench.claim(job_id)
     address = poll_address(ada.get(f"/jobs/{job_id}").text)
@@ -89,7 +89,7 @@ def test_a_page_that_polls_for_a_deleted_job_is_sent_away_and_stops(ada: Person,
     assert gone.status_code == 404 and "hx-get" not in gone.text
 
 
-def test_somebody_elses_document_stays(ada: Person, bob: Person, bench: Bench, database: Database) -> None:
+def test_somebody_elses_document_stays(ada: Person, bob: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.succeeded()
     before = left(database)
     for found in (job_id, uuid.uuid4(), "no-id"):
@@ -100,12 +100,12 @@ def test_somebody_elses_document_stays(ada: Person, bob: Person, bench: Bench, d
 
 
 def test_without_the_owner_in_the_query_it_would_not_stay(
-    bob: Person, bench: Bench, database: Database, monkeypatch: pytest.MonkeyPatch
+    bob: Person, bench: WebHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The negative control."""
     from tasks.ledger.reports import job_views
 
-    real = deletion.forget_document
+    real = deletion.delete_document
 
     def forget_anybodys(session, document_id, account_id):
         return real(session, document_id, bench.owner)
@@ -116,14 +116,14 @@ def test_without_the_owner_in_the_query_it_would_not_stay(
     assert not rows(database, select(Document.id))
 
 
-def test_deleting_needs_the_proof_of_origin(ada: Person, bench: Bench, database: Database) -> None:
+def test_deleting_needs_the_proof_of_origin(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     assert ada.client.post(f"/jobs/{job_id}/delete").status_code == 400
     assert ada.client.post("/account/delete", data={"password": "x", "sure": "yes"}).status_code == 400
     assert len(rows(database, select(Job.id))) == 1
 
 
-def test_deleting_by_program(app: Flask, ada: Person, bob: Person, bench: Bench, database: Database) -> None:
+def test_deleting_by_program(app: Flask, ada: Person, bob: Person, bench: WebHarness, database: Database) -> None:
     with database.transaction() as session:
         mine, theirs = (api_tokens.make_token(session, who.id, "test") for who in (ada, bob))
     client = app.test_client(use_cookies=False)
@@ -146,7 +146,7 @@ LEFT_OF_ANOTHER = ("accounts", "sessions", "documents", "jobs", "accepted_jobs",
 
 
 def test_the_account_goes_with_everything_and_leaves_others_alone(
-    registered: Person, bench: Bench, database: Database, app: Flask
+    registered: Person, bench: WebHarness, database: Database, app: Flask
 ) -> None:
     kept = bench.job()
     elsewhere = Person(app, registered.id)
@@ -185,7 +185,7 @@ def test_all_of_the_account_is_deleted_or_nothing(
 ) -> None:
     from tasks.ledger.jobs import deletion
 
-    real, before = deletion.forget_account, left(database)
+    real, before = deletion.delete_account_content, left(database)
 
     def break_after(session, account_id):
         real(session, account_id)
@@ -206,7 +206,7 @@ def test_guessing_the_password_of_an_open_session_is_stopped(registered: Person,
 
 
 def test_an_account_can_be_deleted_while_its_job_is_worked_on(
-    registered: Person, bench: Bench, database: Database
+    registered: Person, bench: WebHarness, database: Database
 ) -> None:
     [(job_id,)] = rows(database, select(Job.id))
     claim = bench.claim(job_id)
@@ -256,7 +256,7 @@ def test_what_is_sent_while_the_account_is_deleted_is_answered_as_signed_out(
     registered.token("/account")
     sending = threading.Thread(target=send)
     with database.transaction() as session:
-        deletion.forget_account(session, registered.id)
+        deletion.delete_account_content(session, registered.id)
         session.execute(delete(Account).where(Account.id == registered.id))
         sending.start()
         waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")

@@ -14,7 +14,7 @@ from tasks.intake.types import Limits
 from tasks.ledger.jobs import checkpoints, transitions
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.reports import job_views
-from tests.web.conftest import Bench, Person
+from tests.web.conftest import Person, WebHarness
 from webapp.jobs.document_facts import beginning_of, encoding_in_words, main_measure, what_was_read
 
 PDF = {"pages": 12, "pages_with_text": 11, "words": 8410, "characters": 50_000}
@@ -73,7 +73,7 @@ def test_a_beginning_is_short_and_ends_between_two_characters() -> None:
     assert re.fullmatch(f"({family})+…", beginning_of(family * 100))
 
 
-def read(bench: Bench, database: Database, content: bytes) -> uuid.UUID:
+def read(bench: WebHarness, database: Database, content: bytes) -> uuid.UUID:
     """A job whose document was read by the real reader."""
     reading = extract(content, None, Limits())
     job_id = bench.job()
@@ -85,7 +85,7 @@ def read(bench: Bench, database: Database, content: bytes) -> uuid.UUID:
     return job_id
 
 
-def test_a_person_sees_that_the_encoding_was_understood(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_person_sees_that_the_encoding_was_understood(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = read(bench, database, "Größe und Übermaß: <b>fünf</b> Straßen".encode("cp1252"))
     page = ada.get(f"/jobs/{job_id}").text
     assert "Read: 5 words, encoding Windows-1252." in page
@@ -93,17 +93,17 @@ def test_a_person_sees_that_the_encoding_was_understood(ada: Person, bench: Benc
     assert f'<summary>How the text begins</summary><p dir="auto" lang="">{shown}</p>' in page
 
 
-def test_only_the_beginning_is_shown(ada: Person, bench: Bench, database: Database) -> None:
+def test_only_the_beginning_is_shown(ada: Person, bench: WebHarness, database: Database) -> None:
     page = ada.get(f"/jobs/{read(bench, database, b'word ' * 500 + b'SECRET')}").text
     assert page.count("word ") < 50 and "SECRET" not in page and "word…" in page
 
 
-def test_nothing_is_said_before_it_was_read(ada: Person, bench: Bench) -> None:
+def test_nothing_is_said_before_it_was_read(ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.job()}").text
     assert "Read:" not in page and "How the text begins" not in page
 
 
-def test_the_beginning_is_the_owners(bench: Bench, bob: Person, database: Database) -> None:
+def test_the_beginning_is_the_owners(bench: WebHarness, bob: Person, database: Database) -> None:
     job_id = read(bench, database, b"Private words.")
     with database.transaction() as session:
         assert job_views.beginning_of(session, job_id, bench.owner, 7) == "Private"

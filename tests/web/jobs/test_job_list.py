@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tasks.ledger.errors import Category
-from tests.web.conftest import Bench, Person
+from tests.web.conftest import Person, WebHarness
 
 
-def test_the_list_goes_on_by_cursor_and_shows_each_job_once(ada: Person, bench: Bench) -> None:
+def test_the_list_goes_on_by_cursor_and_shows_each_job_once(ada: Person, bench: WebHarness) -> None:
     made = {str(bench.job(title=f"Job {number}")) for number in range(45)}
     seen: list[str] = []
     address = "/"
@@ -22,7 +22,7 @@ def test_the_list_goes_on_by_cursor_and_shows_each_job_once(ada: Person, bench: 
     assert len(seen) == 45 and set(seen) == made
 
 
-def test_the_list_is_narrowed_by_state_and_by_words_of_the_title(ada: Person, bob: Person, bench: Bench) -> None:
+def test_the_list_is_narrowed_by_state_and_by_words_of_the_title(ada: Person, bob: Person, bench: WebHarness) -> None:
     bench.job(title="Harbour report 100%")
     bench.succeeded(title="Minutes of the harbour_board")
     bench.failed(Category.INTERNAL, title="Scan")
@@ -47,7 +47,7 @@ def test_the_list_is_narrowed_by_state_and_by_words_of_the_title(ada: Person, bo
     assert "Harbour" not in bob.get("/?q=harbour").text.partition('id="mine"')[2].replace("value=", "")
 
 
-def test_the_list_is_asked_for_again_only_while_something_may_change(ada: Person, bench: Bench) -> None:
+def test_the_list_is_asked_for_again_only_while_something_may_change(ada: Person, bench: WebHarness) -> None:
     bench.succeeded()
     assert "hx-get" not in ada.get("/").text.partition('id="my-documents"')[2].partition(">")[0]
     bench.job(title="New")

@@ -12,7 +12,7 @@ from tasks.database import Database
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import retention, transitions
 from tests.support.browser.html import words
-from tests.web.conftest import Bench, Person, job_id_in
+from tests.web.conftest import Person, WebHarness, job_id_in
 from webapp.auth import api_tokens
 
 
@@ -27,7 +27,7 @@ def close(database: Database, job_id: uuid.UUID, days: int = 30) -> None:
         assert retention.delete_content(session, job_id, days=days)
 
 
-def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: Bench, database: Database) -> None:
+def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.succeeded("The pier is closed.")
     close(database, job_id)
     page = ada.get(f"/jobs/{job_id}")
@@ -47,7 +47,7 @@ def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: 
 
 
 def test_a_result_can_be_gone_while_the_document_is_kept_for_newer_work(
-    ada: Person, bench: Bench, database: Database
+    ada: Person, bench: WebHarness, database: Database
 ) -> None:
     job_id = bench.succeeded()
     fresh = job_id_in(ada.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": "k"}))
@@ -58,7 +58,7 @@ def test_a_result_can_be_gone_while_the_document_is_kept_for_newer_work(
 
 @pytest.mark.parametrize("category", [Category.OVERLOADED, Category.QUOTA])
 def test_what_failed_offers_no_second_try_without_its_document(
-    ada: Person, bench: Bench, database: Database, category: Category
+    ada: Person, bench: WebHarness, database: Database, category: Category
 ) -> None:
     job_id = bench.failed(category)
     close(database, job_id)
@@ -68,7 +68,7 @@ def test_what_failed_offers_no_second_try_without_its_document(
     assert ada.post(f"/jobs/{job_id}/again", {"mode": "again"}).status_code == 409
 
 
-def test_the_same_document_handed_in_again_is_made_anew(ada: Person, bench: Bench, database: Database) -> None:
+def test_the_same_document_handed_in_again_is_made_anew(ada: Person, bench: WebHarness, database: Database) -> None:
     first = job_id_in(ada.paste("The same text."))
     claim = bench.claim(first)
     with database.transaction() as session:
@@ -81,7 +81,7 @@ def test_the_same_document_handed_in_again_is_made_anew(ada: Person, bench: Benc
     assert "The result was deleted on" in words(ada.get(f"/jobs/{first}").text)
 
 
-def test_programs_are_told_410(app: Flask, bench: Bench, database: Database) -> None:
+def test_programs_are_told_410(app: Flask, bench: WebHarness, database: Database) -> None:
     with database.transaction() as session:
         token = api_tokens.make_token(session, bench.owner, "script")
     job_id, failed = bench.succeeded(), bench.failed(Category.OVERLOADED)

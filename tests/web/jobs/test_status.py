@@ -16,7 +16,7 @@ from tasks.ledger.jobs import leases, transitions
 from tasks.ledger.states import State
 from tasks.worker.retry_policy import TRANSIENT
 from tests.support import factories
-from tests.web.conftest import Bench, Browser, Person, poll_address
+from tests.web.conftest import Browser, Person, WebHarness, poll_address
 from webapp.jobs import messages
 
 HX = {"HX-Request": "true"}
@@ -47,14 +47,14 @@ def more(page: str) -> str:
     return sentence(page, "say-more")
 
 
-def test_an_unchanged_job_is_answered_without_a_word(ada: Person, bench: Bench) -> None:
+def test_an_unchanged_job_is_answered_without_a_word(ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.job()}").text
     answer = ada.get(poll_address(page), headers=HX)
     assert (answer.status_code, answer.data) == (204, b"")
     assert "no-store" in answer.headers["Cache-Control"]
 
 
-def test_a_change_brings_the_fragment_with_title_and_announcement(ada: Person, bench: Bench) -> None:
+def test_a_change_brings_the_fragment_with_title_and_announcement(ada: Person, bench: WebHarness) -> None:
     job_id = bench.job(title="Harbour <b>report</b>")
     address = poll_address(ada.get(f"/jobs/{job_id}").text)
     bench.claim(job_id)
@@ -67,7 +67,7 @@ def test_a_change_brings_the_fragment_with_title_and_announcement(ada: Person, b
     assert ada.get(poll_address(answer.text), headers=HX).status_code == 204
 
 
-def test_a_step_is_shown_and_not_announced(ada: Person, bench: Bench) -> None:
+def test_a_step_is_shown_and_not_announced(ada: Person, bench: WebHarness) -> None:
     job_id = bench.job()
     claim = bench.claim(job_id)
     address = poll_address(ada.get(f"/jobs/{job_id}").text)
@@ -76,7 +76,7 @@ def test_a_step_is_shown_and_not_announced(ada: Person, bench: Bench) -> None:
     assert "12 pages" in answer.text and 'id="live"' not in answer.text
 
 
-def test_the_page_and_the_fragment_are_the_same_template(ada: Person, bench: Bench) -> None:
+def test_the_page_and_the_fragment_are_the_same_template(ada: Person, bench: WebHarness) -> None:
     def status_in(html: str) -> str:
         body = html.partition('<section class="sheet" id="job-status"')[2]
         body = re.sub(r'value="[^"]{30,}"', "", body)
@@ -89,7 +89,7 @@ def test_the_page_and_the_fragment_are_the_same_template(ada: Person, bench: Ben
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
 def test_a_finished_job_is_polled_no_more(
-    ada: Person, bench: Bench, database: Database, account_id: uuid.UUID, state: str
+    ada: Person, bench: WebHarness, database: Database, account_id: uuid.UUID, state: str
 ) -> None:
     if state == "succeeded":
         job_id = bench.succeeded()
@@ -105,7 +105,7 @@ def test_a_finished_job_is_polled_no_more(
 
 
 def test_the_interval_grows_with_age_and_the_tier_makes_it_take_effect(
-    ada: Person, bench: Bench, database: Database
+    ada: Person, bench: WebHarness, database: Database
 ) -> None:
     job_id = bench.job(deadline_seconds=600)
     bench.claim(job_id)
@@ -125,12 +125,12 @@ def test_the_interval_grows_with_age_and_the_tier_makes_it_take_effect(
 
 
 @pytest.mark.parametrize(("delay", "expected"), [(300, 15), (9, 9), (0, 2)])
-def test_a_wait_is_polled_towards_its_end(ada: Person, bench: Bench, delay: float, expected: int) -> None:
+def test_a_wait_is_polled_towards_its_end(ada: Person, bench: WebHarness, delay: float, expected: int) -> None:
     job_id = bench.waiting(Category.RATE_LIMITED, delay)
     assert interval(ada.get(f"/jobs/{job_id}").text) == expected
 
 
-def test_waiting_to_retry_says_why_and_until_when(ada: Person, bench: Bench) -> None:
+def test_waiting_to_retry_says_why_and_until_when(ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.waiting(Category.RATE_LIMITED, 72)}").text
     found = re.fullmatch(
         r"The AI service had too many requests\. Next try at \d\d:\d\d UTC \(in (.+)\), attempt 2 of 3\.",
@@ -139,11 +139,11 @@ def test_waiting_to_retry_says_why_and_until_when(ada: Person, bench: Bench) -> 
     assert found and 72 - SLOW_MACHINE_SECONDS <= seconds_in(found[1]) <= 72
 
 
-def test_waiting_longer_than_usual_is_said(ada: Person, bench: Bench, database: Database) -> None:
+def test_waiting_longer_than_usual_is_said(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     address = poll_address(ada.get(f"/jobs/{job_id}").text)
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '100 seconds'"))
     answer = ada.get(address, headers=HX)
     assert answer.status_code == 200, "the row is as it was, but the page has something new to say"
@@ -151,7 +151,7 @@ def test_waiting_longer_than_usual_is_said(ada: Person, bench: Bench, database: 
     assert found and 100 <= seconds_in(found[1]) <= 100 + SLOW_MACHINE_SECONDS
 
 
-def test_no_worker_is_said(ada: Person, bench: Bench, database: Database) -> None:
+def test_no_worker_is_said(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '100 seconds'"))
@@ -159,7 +159,7 @@ def test_no_worker_is_said(ada: Person, bench: Bench, database: Database) -> Non
 
 
 @pytest.mark.parametrize("waiting", [True, False], ids=["retry_wait", "queued"])
-def test_a_stopped_lane_is_said(ada: Person, bench: Bench, database: Database, waiting: bool) -> None:
+def test_a_stopped_lane_is_said(ada: Person, bench: WebHarness, database: Database, waiting: bool) -> None:
     job_id = bench.waiting(Category.OVERLOADED, 0) if waiting else bench.job()
     address = poll_address(ada.get(f"/jobs/{job_id}").text)
     with database.transaction() as session:
@@ -180,7 +180,7 @@ def test_a_stopped_lane_is_said(ada: Person, bench: Bench, database: Database, w
 
 @pytest.mark.parametrize("category", [Category.QUOTA, Category.AUTH, Category.PERMISSION])
 def test_a_job_that_failed_by_the_sites_own_trouble_does_not_blame_the_document(
-    ada: Person, bench: Bench, category: Category
+    ada: Person, bench: WebHarness, category: Category
 ) -> None:
     page = ada.get(f"/jobs/{bench.failed(category)}").text
     assert sentence(page) == "The service could not do this. Nothing is wrong with your file."
@@ -194,7 +194,7 @@ def test_pasted_text_is_not_called_a_file() -> None:
     assert words.what == "The service cannot do its work now. Nothing is wrong with your text."
 
 
-def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
         lanes.cool(session, "local", seconds=40, category=Category.RATE_LIMITED, code=None)
@@ -206,7 +206,7 @@ def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: Bench, database
     )
 
 
-def test_progress_is_shown_only_where_it_was_measured(ada: Person, bench: Bench) -> None:
+def test_progress_is_shown_only_where_it_was_measured(ada: Person, bench: WebHarness) -> None:
     job_id = bench.job()
     claim = bench.claim(job_id)
     assert "<progress" not in ada.get(f"/jobs/{job_id}").text
@@ -215,7 +215,7 @@ def test_progress_is_shown_only_where_it_was_measured(ada: Person, bench: Bench)
     assert 'value="3" max="8"' in page and "3 of 8 parts done" in page and "12 pages, 8,410 words" in page
 
 
-def test_a_call_without_an_answer_is_admitted(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_call_without_an_answer_is_admitted(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     claim = bench.claim(job_id)
     with database.transaction() as session:
@@ -228,13 +228,13 @@ def test_a_call_without_an_answer_is_admitted(ada: Person, bench: Bench, databas
     )
 
 
-def test_the_page_works_without_javascript(ada: Person, bench: Bench) -> None:
+def test_the_page_works_without_javascript(ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.job()}").text
     assert '<noscript><meta http-equiv="refresh" content="15"></noscript>' in page
     assert "Refresh status" in page and 'method="post"' in page
 
 
-def test_a_poll_after_the_session_ended_leads_to_the_sign_in_page(browser: Browser, bench: Bench) -> None:
+def test_a_poll_after_the_session_ended_leads_to_the_sign_in_page(browser: Browser, bench: WebHarness) -> None:
     job_id = bench.job()
     here = {"HX-Request": "true", "HX-Current-URL": f"http://localhost/jobs/{job_id}"}
     answer = browser.get(f"/jobs/{job_id}/status?rev=1&t=2", headers=here)
@@ -256,11 +256,11 @@ def test_a_poll_for_a_job_that_is_gone_leads_to_the_page_that_says_so(ada: Perso
 
 
 @pytest.mark.parametrize("query", ["rev=x", "rev=", "t=%00", "rev=99999999999999999999", ""])
-def test_a_broken_poll_gets_the_fragment(ada: Person, bench: Bench, query: str) -> None:
+def test_a_broken_poll_gets_the_fragment(ada: Person, bench: WebHarness, query: str) -> None:
     assert ada.get(f"/jobs/{bench.job()}/status?{query}", headers=HX).status_code == 200
 
 
-def test_a_poll_asks_the_database_little(app: Flask, ada: Person, bench: Bench) -> None:
+def test_a_poll_asks_the_database_little(app: Flask, ada: Person, bench: WebHarness) -> None:
     from sqlalchemy import event
 
     from webapp.extensions import db
@@ -287,7 +287,7 @@ def test_a_poll_asks_the_database_little(app: Flask, ada: Person, bench: Bench) 
 
 
 @pytest.mark.parametrize("category", list(Category))
-def test_every_cause_has_words(category: Category, ada: Person, bench: Bench) -> None:
+def test_every_cause_has_words(category: Category, ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.failed(category, 'a_code_nobody_knows')}").text
     failure = messages.ending_of(category, None, "harbour.txt")
     assert sentence(page) == failure.what and more(page) == failure.so
@@ -304,7 +304,7 @@ def test_every_refusal_has_words_of_its_own() -> None:
 
 
 def test_every_state_has_a_word_and_an_icon(
-    ada: Person, bench: Bench, account_id: uuid.UUID, database: Database
+    ada: Person, bench: WebHarness, account_id: uuid.UUID, database: Database
 ) -> None:
     jobs = {State.SUCCEEDED: bench.succeeded(), State.FAILED: bench.failed(Category.QUOTA)}
     jobs |= {State.RETRY_WAIT: bench.waiting(Category.TIMEOUT), State.QUEUED: bench.job(), State.RUNNING: bench.job()}
@@ -323,7 +323,7 @@ def test_every_state_has_a_word_and_an_icon(
         assert sentence(page)
 
 
-def test_what_happened_is_told_in_order(ada: Person, bench: Bench, database: Database) -> None:
+def test_what_happened_is_told_in_order(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.waiting(Category.OVERLOADED, 0)
     claim = bench.claim(job_id)
     with database.transaction() as session:

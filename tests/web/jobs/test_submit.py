@@ -15,7 +15,7 @@ from tasks.database import Database
 from tasks.ledger.models import Delivery, Document, Job
 from tasks.queue import DeliveryQueue
 from tests.support.documents.office import case_file, docx, odt, paragraph
-from tests.web.conftest import Bench, Browser, Person, job_id_in, proof_in, rows
+from tests.web.conftest import Browser, Person, WebHarness, job_id_in, proof_in, rows
 
 FILES = Path(__file__).parents[2] / "support" / "files"
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 30
@@ -310,7 +310,7 @@ def test_a_form_sent_after_the_session_ended_keeps_its_text(browser: Browser, da
     assert count(database) == 0
 
 
-def test_a_stale_htmx_form_reloads_its_page(ada: Person, bench: Bench) -> None:
+def test_a_stale_htmx_form_reloads_its_page(ada: Person, bench: WebHarness) -> None:
     answer = ada.client.post(f"/jobs/{bench.job()}/cancel", headers={"HX-Request": "true"})
     assert (answer.status_code, answer.headers["HX-Refresh"]) == (400, "true")
 
@@ -326,7 +326,7 @@ def test_two_people_with_the_same_document_have_a_job_each(ada: Person, bob: Per
     assert count(database) == count(database, Document) == 2
 
 
-def test_a_get_never_makes_anything(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_get_never_makes_anything(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     for path in ("/jobs", f"/jobs/{job_id}/cancel", f"/jobs/{job_id}/again"):
         assert ada.get(path).status_code == 405

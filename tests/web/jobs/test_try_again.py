@@ -14,7 +14,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.jobs import deletion, transitions
 from tasks.ledger.models import Delivery, Document, Job, JobEvent
 from tasks.ledger.states import Event, State
-from tests.web.conftest import Bench, Person, job_id_in, rows
+from tests.web.conftest import Person, WebHarness, job_id_in, rows
 from webapp.jobs import submission
 
 HX = {"HX-Request": "true"}
@@ -28,7 +28,7 @@ def jobs(database: Database) -> int:
     return rows(database, select(func.count()).select_from(Job))[0][0]
 
 
-def test_cancelling_a_waiting_job_ends_it_at_once(ada: Person, bench: Bench, database: Database) -> None:
+def test_cancelling_a_waiting_job_ends_it_at_once(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     answer = ada.post(f"/jobs/{job_id}/cancel")
     assert (answer.status_code, answer.location) == (303, f"/jobs/{job_id}")
@@ -37,7 +37,7 @@ def test_cancelling_a_waiting_job_ends_it_at_once(ada: Person, bench: Bench, dat
 
 
 def test_cancelling_a_running_job_asks_its_worker_and_answers_with_the_fragment(
-    ada: Person, bench: Bench, database: Database
+    ada: Person, bench: WebHarness, database: Database
 ) -> None:
     job_id = bench.job()
     bench.claim(job_id)
@@ -50,7 +50,7 @@ def test_cancelling_a_running_job_asks_its_worker_and_answers_with_the_fragment(
     assert again.status_code == 200 and "already finished" not in again.text
 
 
-def test_cancelling_stops_a_retry(ada: Person, bench: Bench, database: Database) -> None:
+def test_cancelling_stops_a_retry(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.waiting(Category.OVERLOADED)
     ada.post(f"/jobs/{job_id}/cancel")
     assert state_of(database, job_id) == State.CANCELLED
@@ -58,7 +58,7 @@ def test_cancelling_stops_a_retry(ada: Person, bench: Bench, database: Database)
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_cancelling_too_late_says_so_and_changes_nothing(
-    ada: Person, bench: Bench, database: Database, htmx: bool
+    ada: Person, bench: WebHarness, database: Database, htmx: bool
 ) -> None:
     job_id = bench.succeeded("The pier is closed.")
     answer = ada.post(f"/jobs/{job_id}/cancel", headers=HX if htmx else {})
@@ -68,7 +68,7 @@ def test_cancelling_too_late_says_so_and_changes_nothing(
 
 
 def test_a_failed_job_of_a_passing_cause_is_the_same_job_again(
-    ada: Person, bench: Bench, database: Database, queue
+    ada: Person, bench: WebHarness, database: Database, queue
 ) -> None:
     job_id = bench.failed(Category.OVERLOADED)
     answer = ada.post(f"/jobs/{job_id}/again")
@@ -85,7 +85,7 @@ def test_a_failed_job_of_a_passing_cause_is_the_same_job_again(
 
 @pytest.mark.parametrize("category", [Category.INVALID_DOCUMENT, Category.QUOTA, Category.CONTENT_POLICY])
 def test_a_cause_that_stays_is_not_tried_again(
-    ada: Person, bench: Bench, database: Database, category: Category
+    ada: Person, bench: WebHarness, database: Database, category: Category
 ) -> None:
     job_id = bench.failed(category)
     assert 'value="again"' not in ada.get(f"/jobs/{job_id}").text
@@ -95,7 +95,7 @@ def test_a_cause_that_stays_is_not_tried_again(
 
 
 def test_the_same_document_again_leads_to_the_failed_job_and_its_offer(
-    ada: Person, database: Database, bench: Bench
+    ada: Person, database: Database, bench: WebHarness
 ) -> None:
     job_id = job_id_in(ada.paste("same"))
     claim = bench.claim(job_id)
@@ -116,7 +116,7 @@ def test_a_cancelled_wish_may_be_wished_after_all(ada: Person, database: Databas
 
 
 def test_a_fresh_summary_is_a_new_job_and_a_double_click_makes_one(
-    app: Flask, ada: Person, bench: Bench, database
+    app: Flask, ada: Person, bench: WebHarness, database
 ) -> None:
     job_id = bench.succeeded()
     page = ada.get(f"/jobs/{job_id}").text
@@ -143,13 +143,13 @@ def test_a_fresh_summary_is_a_new_job_and_a_double_click_makes_one(
 
 @pytest.mark.parametrize("fields", [{"mode": "fresh"}, {"mode": "fresh", "fresh_run_key": ""}, {"mode": "what"}])
 def test_a_fresh_summary_without_its_key_is_refused(
-    ada: Person, bench: Bench, database: Database, fields: dict[str, str]
+    ada: Person, bench: WebHarness, database: Database, fields: dict[str, str]
 ) -> None:
     assert ada.post(f"/jobs/{bench.succeeded()}/again", fields).status_code == 409
     assert jobs(database) == 1
 
 
-def test_a_fresh_summary_of_an_unfinished_job_is_refused(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_fresh_summary_of_an_unfinished_job_is_refused(ada: Person, bench: WebHarness, database: Database) -> None:
     answer = ada.post(f"/jobs/{bench.job()}/again", {"mode": "fresh", "fresh_run_key": "k"})
     assert answer.status_code == 409 and jobs(database) == 1
 
@@ -158,7 +158,7 @@ def test_a_fresh_summary_of_an_unfinished_job_is_refused(ada: Person, bench: Ben
     "gone", [{"workflow": "translation"}, {"options": {"length": "epic"}}, {"options": {"tone": "merry"}}]
 )
 def test_what_is_not_made_any_more_is_said_and_not_offered(
-    ada: Person, bench: Bench, database: Database, gone: dict[str, object]
+    ada: Person, bench: WebHarness, database: Database, gone: dict[str, object]
 ) -> None:
     saved, failed, cancelled = bench.succeeded(**gone), bench.failed(Category.OVERLOADED, **gone), bench.job(**gone)
     ada.post(f"/jobs/{cancelled}/cancel")
@@ -175,14 +175,14 @@ def test_what_is_not_made_any_more_is_said_and_not_offered(
 
 
 def test_a_document_that_is_deleted_while_it_is_wished_again_is_simply_gone(
-    ada: Person, bench: Bench, database: Database, monkeypatch: pytest.MonkeyPatch
+    ada: Person, bench: WebHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = bench.succeeded()
     real = submission.record_for_document
 
     def too_late(session, intent, document_id, terms):
         with database.transaction() as other:
-            deletion.forget_document(other, document_id, ada.id)
+            deletion.delete_document(other, document_id, ada.id)
         return real(session, intent, document_id, terms)
 
     monkeypatch.setattr(submission, "record_for_document", too_late)
@@ -190,7 +190,7 @@ def test_a_document_that_is_deleted_while_it_is_wished_again_is_simply_gone(
     assert answer.status_code == 404 and jobs(database) == 0
 
 
-def test_a_deleted_document_cannot_be_summarised_again(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_deleted_document_cannot_be_summarised_again(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.succeeded()
     with database.transaction() as session:
         session.execute(Document.__table__.update().values(content=None))

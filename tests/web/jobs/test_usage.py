@@ -15,7 +15,7 @@ from tasks.ledger.calls.calls import CallReport, NewCall
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import CallOutcome
 from tests.support import factories
-from tests.web.conftest import Bench, Person
+from tests.web.conftest import Person, WebHarness
 from webapp.auth import api_tokens
 from webapp.models import Role
 
@@ -29,7 +29,7 @@ def telling(make_app: Callable[..., Flask]) -> Flask:
     return make_app(show_cost_to_owner=True, model_prices=PRICES)
 
 
-def asked(bench: Bench, database: Database, *reports: CallReport, provider: str = "openai") -> uuid.UUID:
+def asked(bench: WebHarness, database: Database, *reports: CallReport, provider: str = "openai") -> uuid.UUID:
     """A job that asked the AI service so often, with these outcomes."""
     job_id = bench.job()
     claim = bench.claim(job_id)
@@ -43,7 +43,7 @@ def asked(bench: Bench, database: Database, *reports: CallReport, provider: str 
 
 
 @pytest.fixture
-def job_id(bench: Bench, database: Database) -> uuid.UUID:
+def job_id(bench: WebHarness, database: Database) -> uuid.UUID:
     """One that was cut off, lost an answer, and was answered."""
     return asked(
         bench,
@@ -66,19 +66,19 @@ def test_an_owner_is_told_where_the_site_wants_it(
 def test_an_operator_is_told_always(app: Flask, database: Database, queue: Any) -> None:
     with database.transaction() as session:
         operator = Person(app, factories.make_account(session, role=Role.OPERATOR))
-    job_id = asked(Bench(database, operator.id), database, CallReport(CallOutcome.SUCCEEDED, input_tokens=5))
+    job_id = asked(WebHarness(database, operator.id), database, CallReport(CallOutcome.SUCCEEDED, input_tokens=5))
     assert "AI service: 5 tokens in, 0 out." in operator.get(f"/jobs/{job_id}").text
 
 
 def test_what_the_provider_does_not_report_is_not_made_up(
-    telling: Flask, account_id: uuid.UUID, bench: Bench, database: Database
+    telling: Flask, account_id: uuid.UUID, bench: WebHarness, database: Database
 ) -> None:
     job_id = asked(bench, database, CallReport(CallOutcome.SUCCEEDED))
     assert "AI service: not reported." in Person(telling, account_id).get(f"/jobs/{job_id}").text
 
 
 def test_an_extract_made_here_reports_nothing_and_nothing_is_said_of_it(
-    telling: Flask, account_id: uuid.UUID, bench: Bench, database: Database
+    telling: Flask, account_id: uuid.UUID, bench: WebHarness, database: Database
 ) -> None:
     job_id = asked(bench, database, CallReport(CallOutcome.SUCCEEDED, model="local"), provider="local")
     assert "AI service:" not in Person(telling, account_id).get(f"/jobs/{job_id}").text

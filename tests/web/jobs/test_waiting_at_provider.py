@@ -9,13 +9,13 @@ from tasks.ledger.calls import calls
 from tasks.ledger.calls.calls import NewCall
 from tasks.ledger.jobs import transitions
 from tests.support import factories
-from tests.web.conftest import Bench, Person
+from tests.web.conftest import Person, WebHarness
 
 CALL = NewCall("summarise", "local", "openai", "m", 16, 60, background=True)
 
 
 def test_the_page_says_that_the_service_works_on_it_and_tells_the_looks_once(
-    ada: Person, bench: Bench, database: Database
+    ada: Person, bench: WebHarness, database: Database
 ) -> None:
     job = bench.job()
     for look in range(3):
@@ -35,7 +35,7 @@ def test_the_page_says_that_the_service_works_on_it_and_tells_the_looks_once(
     assert "resp_1" not in page
 
 
-def test_what_comes_after_the_wait_is_told(ada: Person, bench: Bench, database: Database) -> None:
+def test_what_comes_after_the_wait_is_told(ada: Person, bench: WebHarness, database: Database) -> None:
     job = bench.job()
     for reason in ("no_place", "no_place", "shutdown"):
         with database.transaction() as session:

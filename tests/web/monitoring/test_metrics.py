@@ -18,7 +18,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.jobs import leases, transitions
 from tasks.ledger.states import CallOutcome
 from tests.support import factories
-from tests.web.conftest import Bench, Browser
+from tests.web.conftest import Browser, WebHarness
 from webapp.extensions import db
 
 TOKEN = "a token of the test's own"
@@ -72,7 +72,7 @@ def test_an_empty_site_says_zero(watched: Browser, database: Database) -> None:
     assert at(samples, "jobs_ended_last_hour", state="failed", category="") == 0
 
 
-def test_the_figures_are_those_of_the_rows(watched: Browser, bench: Bench, database: Database) -> None:
+def test_the_figures_are_those_of_the_rows(watched: Browser, bench: WebHarness, database: Database) -> None:
     bench.succeeded("Secret words.", title="Secret title")
     bench.failed(Category.OVERLOADED)
     bench.waiting(Category.TIMEOUT)
@@ -86,8 +86,8 @@ def test_the_figures_are_those_of_the_rows(watched: Browser, bench: Bench, datab
         calls.close_call(session, call, report)
         calls.open_call(session, held, claim.generation, factories.CALL)
         lanes.stop(session, f"{factories.QUEUE}:local", category=Category.QUOTA, code=None)
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
-        leases.show_life(session, "silent", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "silent", queue=factories.QUEUE, slots=1)
         session.execute(text("UPDATE workers SET seen_at = now() - interval '2 minutes' WHERE name = 'silent'"))
         session.execute(
             text(
@@ -119,7 +119,7 @@ def test_the_figures_are_those_of_the_rows(watched: Browser, bench: Bench, datab
     assert at(samples, "working_seconds_last_hour", quantile="0.95") >= 0
 
 
-def test_interruptions_and_orphans_are_counted(watched: Browser, bench: Bench, database: Database) -> None:
+def test_interruptions_and_orphans_are_counted(watched: Browser, bench: WebHarness, database: Database) -> None:
     handed_back, lost, orphan = bench.claim(bench.job()), bench.claim(bench.job()), bench.job()
     with database.transaction() as session:
         transitions.release(session, handed_back, reason="shutdown", interrupted=True)
@@ -131,20 +131,20 @@ def test_interruptions_and_orphans_are_counted(watched: Browser, bench: Bench, d
     assert at(samples, "orphans") == 1
 
 
-def test_the_documentation_names_each_of_them(watched: Browser, bench: Bench) -> None:
+def test_the_documentation_names_each_of_them(watched: Browser, bench: WebHarness) -> None:
     bench.succeeded()
     documented = set(re.findall(r"waybill_(\w+)", (factories.ROOT / "docs" / "watching.md").read_text()))
     assert documented == {name for name, _ in scrape(watched)}
 
 
-def test_no_label_holds_what_a_person_wrote(watched: Browser, bench: Bench) -> None:
+def test_no_label_holds_what_a_person_wrote(watched: Browser, bench: WebHarness) -> None:
     bench.succeeded("Secret words.", title="Secret title")
     bench.failed(Category.INVALID_DOCUMENT, "secret_code", title="Secret title")
     page = watched.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
     assert "ecret" not in page and "example.org" not in page and "harbour" not in page
 
 
-def test_no_table_that_grows_with_the_site_is_read_from_end_to_end(watched: Browser, bench: Bench) -> None:
+def test_no_table_that_grows_with_the_site_is_read_from_end_to_end(watched: Browser, bench: WebHarness) -> None:
     """With sequential scans priced out, one that is left has no index to go by."""
     bench.succeeded()
     asked: list[tuple[str, object]] = []

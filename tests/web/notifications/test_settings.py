@@ -19,7 +19,7 @@ from tasks.notifications.mail_templates import MAILS
 from tasks.notifications.signed_links import Links
 from tasks.settings import Settings
 from tests.support import factories
-from tests.web.conftest import Bench, Person, rows
+from tests.web.conftest import Person, WebHarness, rows
 
 HOOK = "https://ada.example.org/hook"
 MAILING: dict[str, Any] = {
@@ -44,16 +44,16 @@ def anna(mailing: Flask, account_id: uuid.UUID) -> Person:
 
 def wish(database: Database, account_id: uuid.UUID) -> NoticeWish | None:
     with database.transaction() as session:
-        return preferences.wish_of(session, account_id)
+        return preferences.preference_of(session, account_id)
 
 
 def confirm_by_hand(database: Database, account_id: uuid.UUID, *, on: bool = True) -> None:
     with database.transaction() as session:
         address = session.execute(text("SELECT email FROM accounts WHERE id = :id"), {"id": account_id}).scalar_one()
-        preferences.wish_email(session, account_id, address, on=on)
+        preferences.set_email(session, account_id, address, on=on)
 
 
-def test_without_a_mail_server_the_choice_is_not_offered(ada: Person, bench: Bench) -> None:
+def test_without_a_mail_server_the_choice_is_not_offered(ada: Person, bench: WebHarness) -> None:
     assert "E-mail me" not in ada.get(PAGE).text
     assert "e-mail" not in ada.get(f"/jobs/{bench.job()}").text.lower()
     assert ada.post(f"{PAGE}/email", {"on": "yes"}).status_code == 404
@@ -151,7 +151,7 @@ def test_a_test_is_owed_and_its_outcome_is_shown(ada: Person, database: Database
 
 
 def test_one_job_can_be_left_out_or_taken_in_on_its_page(
-    anna: Person, bob: Person, bench: Bench, database: Database, account_id: uuid.UUID
+    anna: Person, bob: Person, bench: WebHarness, database: Database, account_id: uuid.UUID
 ) -> None:
     job = bench.job()
     address = f"/jobs/{job}/email"
@@ -166,7 +166,7 @@ def test_one_job_can_be_left_out_or_taken_in_on_its_page(
     assert "e-mail" not in anna.get(f"/jobs/{bench.succeeded()}").text.lower(), "there is nothing left to tell"
 
 
-def test_the_icon_of_the_page_is_that_of_its_state(ada: Person, bench: Bench) -> None:
+def test_the_icon_of_the_page_is_that_of_its_state(ada: Person, bench: WebHarness) -> None:
     for job, state in ((bench.job(), "queued"), (bench.succeeded(), "succeeded")):
         page = ada.get(f"/jobs/{job}").text
         found = re.search(r'<link rel="icon" href="([^"]+)"', page)

@@ -19,7 +19,7 @@ from tasks.ledger.replays import operator_actions
 from tasks.ledger.terms import Limits
 from tests.support import factories
 from tests.support.browser.html import words
-from tests.web.conftest import Bench, Person, rows
+from tests.web.conftest import Person, WebHarness, rows
 from webapp.extensions import db
 from webapp.ops import accounts
 
@@ -62,7 +62,7 @@ def test_accounts_come_by_pages_in_the_order_of_their_addresses_and_are_found_by
 
 
 def test_the_list_and_the_account_show_numbers_and_no_document(
-    olga: Person, ada: Person, bench: Bench, database: Database
+    olga: Person, ada: Person, bench: WebHarness, database: Database
 ) -> None:
     for _ in range(2):
         bench.job(title="A secret title")

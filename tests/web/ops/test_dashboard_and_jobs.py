@@ -20,7 +20,7 @@ from tasks.ledger.reports import job_views, last_day
 from tasks.ledger.states import CallOutcome, Event, State
 from tasks.worker.heartbeat import StopReason
 from tests.support import factories
-from tests.web.conftest import Bench, Person, poll_address, rows
+from tests.web.conftest import Person, WebHarness, poll_address, rows
 
 SECRET_TITLE = "Dismissal of the harbour master"
 A_MINUTE_AGO = "now() - interval '1 minute'"
@@ -34,7 +34,7 @@ def change(database: Database, statement: str) -> None:
 
 def alive(database: Database, name: str = "worker-1") -> None:
     with database.transaction() as session:
-        leases.show_life(session, name, queue=factories.QUEUE, slots=16)
+        leases.record_heartbeat(session, name, queue=factories.QUEUE, slots=16)
 
 
 def tile(page: str, name: str) -> str:
@@ -55,7 +55,7 @@ def listed(page: str) -> list[str]:
     return re.findall(r'<a class="mono" href="[^"]+">(WB-[^<]+)</a>', page)
 
 
-def test_no_worker_is_the_first_alarm_and_says_since_when(olga: Person, bench: Bench, database: Database) -> None:
+def test_no_worker_is_the_first_alarm_and_says_since_when(olga: Person, bench: WebHarness, database: Database) -> None:
     bench.job()
     assert alarms(olga.get("/ops").text)[0].startswith("No worker has ever been seen.")
     alive(database)
@@ -70,14 +70,14 @@ def test_no_worker_is_the_first_alarm_and_says_since_when(olga: Person, bench: B
 def test_a_worker_that_said_goodbye_is_remembered(olga: Person, database: Database) -> None:
     alive(database)
     with database.transaction() as session:
-        leases.say_goodbye(session, "worker-1", forget_silent_seconds=60)
+        leases.sign_off(session, "worker-1", forget_silent_seconds=60)
         assert job_views.live_workers(session, queue=factories.QUEUE, seen_within_seconds=60) == 0
     page = olga.get("/ops").text
     assert alarms(page)[0].startswith("No worker seen since ")
     assert tile(page, "Workers alive") == "0"
 
 
-def test_now_shows_what_waits_and_why(olga: Person, bench: Bench, database: Database) -> None:
+def test_now_shows_what_waits_and_why(olga: Person, bench: WebHarness, database: Database) -> None:
     alive(database)
     bench.job()
     bench.claim(bench.job())
@@ -94,7 +94,7 @@ def test_now_shows_what_waits_and_why(olga: Person, bench: Bench, database: Data
     assert tile(page, "Deliveries owed") == "3 0 overdue"
 
 
-def test_each_trouble_is_an_alarm(olga: Person, bench: Bench, database: Database) -> None:
+def test_each_trouble_is_an_alarm(olga: Person, bench: WebHarness, database: Database) -> None:
     alive(database)
     orphan = bench.job()
     change(database, f"DELETE FROM deliveries WHERE job_id = '{orphan}'")
@@ -116,7 +116,7 @@ def test_each_trouble_is_an_alarm(olga: Person, bench: Bench, database: Database
 
 
 def test_the_page_asks_again_and_hears_nothing_while_nothing_changed(
-    olga: Person, bench: Bench, database: Database
+    olga: Person, bench: WebHarness, database: Database
 ) -> None:
     alive(database)
     address = poll_address(olga.get("/ops").text)
@@ -127,7 +127,7 @@ def test_the_page_asks_again_and_hears_nothing_while_nothing_changed(
     assert told.status_code == 200 and '<div id="live" hx-swap-oob="innerHTML">1 alarm</div>' in told.text
 
 
-def call(bench: Bench, database: Database, job_id: uuid.UUID, report: CallReport) -> None:
+def call(bench: WebHarness, database: Database, job_id: uuid.UUID, report: CallReport) -> None:
     claim = bench.claim(job_id)
     with database.transaction() as session:
         made = NewCall("summarise", "local", "openai", "gpt-5-mini", limit=16, probe_seconds=60)
@@ -138,7 +138,9 @@ def call(bench: Bench, database: Database, job_id: uuid.UUID, report: CallReport
         transitions.succeed(session, claim, text="Done.", facts={})
 
 
-def test_the_last_day_adds_up(make_app: Callable[..., Flask], bench: Bench, database: Database, olga: Person) -> None:
+def test_the_last_day_adds_up(
+    make_app: Callable[..., Flask], bench: WebHarness, database: Database, olga: Person
+) -> None:
     operator = Person(make_app(model_prices="gpt-5-mini=1/2"), olga.id)
     call(bench, database, bench.job(), CallReport(CallOutcome.SUCCEEDED, input_tokens=1000, output_tokens=500))
     call(bench, database, bench.job(), CallReport(CallOutcome.UNKNOWN))
@@ -178,7 +180,7 @@ def test_a_day_on_which_nothing_happened_is_a_page_too(olga: Person) -> None:
     assert tile(page, "Accepted") == "0" and tile(page, "Waiting for a worker") == "– p50 · p95"
 
 
-def test_each_filter_and_all_of_them(olga: Person, bench: Bench, database: Database) -> None:
+def test_each_filter_and_all_of_them(olga: Person, bench: WebHarness, database: Database) -> None:
     auth = bench.failed(Category.AUTH)
     quota = bench.failed(Category.QUOTA)
     waiting = bench.job()
@@ -207,7 +209,7 @@ def test_each_filter_and_all_of_them(olga: Person, bench: Bench, database: Datab
 
 
 def test_pages_follow_each_other_without_a_gap_or_a_repeat(
-    olga: Person, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    olga: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [bench.job() if number % 3 else bench.failed(Category.AUTH) for number in range(11)]
     failed = [reference_of(job) for job in made[::-1] if made.index(job) % 3 == 0]
@@ -233,7 +235,7 @@ def test_pages_follow_each_other_without_a_gap_or_a_repeat(
 
 
 def test_a_page_that_had_to_look_at_too_many_says_how_far_it_came(
-    olga: Person, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    olga: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     oldest = bench.failed(Category.AUTH)
     for _ in range(4):
@@ -249,7 +251,7 @@ def test_a_page_that_had_to_look_at_too_many_says_how_far_it_came(
     assert listed(page) == [reference_of(oldest)]
 
 
-def test_a_search_leads_to_the_job(olga: Person, bench: Bench) -> None:
+def test_a_search_leads_to_the_job(olga: Person, bench: WebHarness) -> None:
     job_id = bench.job()
     for name in (str(job_id), f" {str(job_id).upper()} ", reference_of(job_id), reference_of(job_id).lower()):
         answer = olga.get("/ops/jobs", query_string={"q": name})
@@ -260,7 +262,7 @@ def test_a_search_leads_to_the_job(olga: Person, bench: Bench) -> None:
 
 
 def test_a_job_is_shown_with_all_its_rows_and_none_of_its_words(
-    make_app: Callable[..., Flask], olga: Person, bench: Bench, database: Database
+    make_app: Callable[..., Flask], olga: Person, bench: WebHarness, database: Database
 ) -> None:
     operator = Person(make_app(model_prices="gpt-5-mini=1/2"), olga.id)
     job_id = bench.job(title=SECRET_TITLE)
@@ -277,7 +279,7 @@ def test_a_job_is_shown_with_all_its_rows_and_none_of_its_words(
 
 
 def test_a_document_is_opened_for_a_reason_once_and_everybody_can_see_that_it_was(
-    olga: Person, ada: Person, bench: Bench, database: Database
+    olga: Person, ada: Person, bench: WebHarness, database: Database
 ) -> None:
     job_id = bench.succeeded("The <b>pier</b> is closed.", title=SECRET_TITLE)
     before = rows(database, text(f"SELECT state, finished_at, revision FROM jobs WHERE id = '{job_id}'"))[0]
@@ -296,7 +298,7 @@ def test_a_document_is_opened_for_a_reason_once_and_everybody_can_see_that_it_wa
 
 
 def test_opening_a_job_that_is_being_worked_on_does_not_disturb_it(
-    olga: Person, bench: Bench, database: Database
+    olga: Person, bench: WebHarness, database: Database
 ) -> None:
     job_id = bench.job()
     claim = bench.claim(job_id)

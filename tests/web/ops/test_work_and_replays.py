@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tasks.database import Database
 from tasks.ledger.calls import lanes
 from tasks.ledger.delivery import gate as delivery_gate
-from tasks.ledger.delivery.gate import Standing
+from tasks.ledger.delivery.gate import GateState
 from tasks.ledger.errors import Category
 from tasks.ledger.history import audit_log
 from tasks.ledger.jobs import leases, transitions
@@ -20,15 +20,15 @@ from tasks.ledger.states import State
 from tasks.settings import Settings
 from tests.support import factories
 from tests.support.browser.html import words
-from tests.web.conftest import Bench, Person, poll_address
+from tests.web.conftest import Person, WebHarness, poll_address
 from webapp.jobs import messages
 
 HX = {"HX-Request": "true"}
 
 
-def gate(database: Database) -> Standing:
+def gate(database: Database) -> GateState:
     with database.transaction() as session:
-        return delivery_gate.of(session, factories.QUEUE)
+        return delivery_gate.load(session, factories.QUEUE)
 
 
 def state(database: Database, job_id: uuid.UUID) -> State:
@@ -37,7 +37,7 @@ def state(database: Database, job_id: uuid.UUID) -> State:
 
 
 def test_the_work_is_paused_drained_and_resumed_and_the_count_is_live(
-    olga: Person, bench: Bench, database: Database
+    olga: Person, bench: WebHarness, database: Database
 ) -> None:
     claim = bench.claim(bench.job())
     assert "Work goes on." in words(olga.get("/ops/work").text)
@@ -92,7 +92,7 @@ def test_older_decisions_are_a_page_away(olga: Person, database: Database) -> No
     assert "number 0." in olga.get(found[1]).text
 
 
-def test_failed_work_is_looked_at_and_then_put_back(olga: Person, bench: Bench, database: Database) -> None:
+def test_failed_work_is_looked_at_and_then_put_back(olga: Person, bench: WebHarness, database: Database) -> None:
     jobs = [bench.failed(Category.AUTH, "invalid_api_key") for _ in range(2)]
     other = bench.failed(Category.CONTENT_POLICY)
     page = olga.get("/ops/replays").text
@@ -126,7 +126,9 @@ def test_failed_work_is_looked_at_and_then_put_back(olga: Person, bench: Bench, 
     assert state(database, jobs[1]) is State.FAILED
 
 
-def test_a_replay_that_waits_says_for_what(olga: Person, bench: Bench, database: Database, settings: Settings) -> None:
+def test_a_replay_that_waits_says_for_what(
+    olga: Person, bench: WebHarness, database: Database, settings: Settings
+) -> None:
     job_id = bench.failed(Category.AUTH)
     with database.transaction() as session:
         lanes.stop(session, settings.lane, category=Category.AUTH, code=None)
@@ -148,7 +150,7 @@ def test_a_choice_of_nothing_is_not_there(olga: Person) -> None:
 
 
 def test_people_are_told_of_a_pause_and_may_hand_in(
-    ada: Person, olga: Person, bench: Bench, database: Database
+    ada: Person, olga: Person, bench: WebHarness, database: Database
 ) -> None:
     waits, retries = bench.job(), bench.waiting(Category.OVERLOADED, 0)
     with database.transaction() as session:
@@ -184,10 +186,10 @@ def test_people_are_told_of_a_pause_and_may_hand_in(
 
 
 def test_messages_held_back_by_a_limit_are_not_called_an_outage(
-    ada: Person, olga: Person, bench: Bench, database: Database
+    ada: Person, olga: Person, bench: WebHarness, database: Database
 ) -> None:
     with database.transaction() as session:
-        leases.show_life(session, "w", queue=factories.QUEUE, slots=1)
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
         delivery_gate.resume(session, factories.QUEUE, by="ops", at_once=1)
     bench.claim(bench.job())
     waits = bench.job()
@@ -202,6 +204,6 @@ def test_messages_held_back_by_a_limit_are_not_called_an_outage(
     assert "At most 1 at once" in now and "No alarm." in now
 
 
-def test_who_ran_out_of_time_in_a_pause_is_told_so_and_may_try_again(ada: Person, bench: Bench) -> None:
+def test_who_ran_out_of_time_in_a_pause_is_told_so_and_may_try_again(ada: Person, bench: WebHarness) -> None:
     page = words(ada.get(f"/jobs/{bench.failed(Category.DEADLINE, 'paused')}").text)
     assert "ran out while the operator of this site had paused the work" in page and "Try again" in page

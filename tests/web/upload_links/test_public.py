@@ -16,7 +16,7 @@ from tasks.database import Database
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import transitions
 from tasks.ledger.models import Job
-from tests.web.conftest import Bench, Person, Program, poll_address, rows
+from tests.web.conftest import Person, Program, WebHarness, poll_address, rows
 from webapp.models import UploadLink
 from webapp.upload_links import signed_urls
 
@@ -226,14 +226,14 @@ def test_a_receipt_shows_one_document_and_opens_nothing_else(opens: Opens, progr
         assert sender.client.get(f"{wrong}/status").status_code == 404
 
 
-def finish(database: Database, bench: Bench, summary: str = "The **pier**.") -> None:
+def finish(database: Database, bench: WebHarness, summary: str = "The **pier**.") -> None:
     [(job_id,)] = rows(database, select(Job.id))
     with database.transaction() as session:
         transitions.succeed(session, bench.claim(job_id), text=summary, facts={"provider": "local"})
 
 
 def test_the_result_is_shown_only_where_the_owner_says_so(
-    opens: Opens, database: Database, bench: Bench, program: Program
+    opens: Opens, database: Database, bench: WebHarness, program: Program
 ) -> None:
     sender = opens(show_result=False)
     sent = sender.send()
@@ -248,7 +248,7 @@ def test_the_result_is_shown_only_where_the_owner_says_so(
     assert sender.client.get(download).data == b"The **pier**."
 
 
-def test_the_page_polls_until_there_is_nothing_new(opens: Opens, database: Database, bench: Bench) -> None:
+def test_the_page_polls_until_there_is_nothing_new(opens: Opens, database: Database, bench: WebHarness) -> None:
     sender = opens(show_result=True, max_uses=2)
     sent = sender.send()
     address = poll_address(sender.see(sent).text)
@@ -259,7 +259,7 @@ def test_the_page_polls_until_there_is_nothing_new(opens: Opens, database: Datab
     assert "Hand in another document" in fragment and sender.path in fragment
 
 
-def test_words_of_a_failure_are_for_the_sender(opens: Opens, database: Database, bench: Bench) -> None:
+def test_words_of_a_failure_are_for_the_sender(opens: Opens, database: Database, bench: WebHarness) -> None:
     sender = opens(max_uses=2)
     sent = sender.send()
     [(job_id,)] = rows(database, select(Job.id))
@@ -299,7 +299,7 @@ def test_one_address_cannot_send_without_end(opens: Opens, database: Database) -
     assert "That was too often." in answer.text and not rows(database, select(Job.id))
 
 
-def test_titles_and_results_act_on_nothing(opens: Opens, database: Database, bench: Bench) -> None:
+def test_titles_and_results_act_on_nothing(opens: Opens, database: Database, bench: WebHarness) -> None:
     sender = opens(show_result=True)
     sent = sender.send("", file=FileStorage(io.BytesIO(b"text"), '"><img src=x onerror=alert(1)>.txt'))
     finish(database, bench, "<script>alert(1)</script> ![x](https://evil.example/p.png) [y](javascript:alert(1))")

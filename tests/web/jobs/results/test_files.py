@@ -13,7 +13,7 @@ from docx.document import Document as WordDocument
 
 from tasks.ledger.jobs import transitions
 from tests.support import factories
-from tests.web.conftest import Bench, Person
+from tests.web.conftest import Person, WebHarness
 from webapp.jobs.results.docx import as_word
 from webapp.jobs.results.plain_text import as_text
 
@@ -92,7 +92,7 @@ def test_whatever_the_text_is_both_files_can_be_made(text: str) -> None:
     as_text(text)
 
 
-def test_both_are_offered_beside_markdown_and_to_their_owner_only(ada: Person, bob: Person, bench: Bench) -> None:
+def test_both_are_offered_beside_markdown_and_to_their_owner_only(ada: Person, bob: Person, bench: WebHarness) -> None:
     job_id = bench.succeeded("The pier is **closed**.", title="Отчёт")
     page = ada.get(f"/jobs/{job_id}").text
     for ending, kind in (("txt", "text/plain"), ("docx", "application/vnd.openxml"), ("md", "text/markdown")):
@@ -106,7 +106,7 @@ def test_both_are_offered_beside_markdown_and_to_their_owner_only(ada: Person, b
     assert word.paragraphs[0].text == "Summary of Отчёт"
 
 
-def test_the_page_says_what_made_the_result(ada: Person, bench: Bench) -> None:
+def test_the_page_says_what_made_the_result(ada: Person, bench: WebHarness) -> None:
     page = ada.get(f"/jobs/{bench.succeeded()}").text
     assert "Extract made on this server, without an AI service. Addresses in it come from the document." in page
     assert re.search(r"Summary, medium, prose, version 1, saved [-0-9]+ [:0-9]+ UTC", page)
@@ -122,7 +122,7 @@ def test_the_page_says_what_made_the_result(ada: Person, bench: Bench) -> None:
     ],
 )
 def test_the_model_is_named_twice_only_where_another_one_answered(
-    ada: Person, bench: Bench, answered: str, said: str
+    ada: Person, bench: WebHarness, answered: str, said: str
 ) -> None:
     job_id = bench.job()
     facts = {"label": "Made by the AI model one-mini", "provider": "openai", "model": answered}

@@ -16,7 +16,7 @@ from sqlalchemy import update
 from tasks.database import Database
 from tasks.ledger.models import Document
 from tests.support.browser.html import live_parts
-from tests.web.conftest import Bench, Browser, Person, job_id_in
+from tests.web.conftest import Browser, Person, WebHarness, job_id_in
 from webapp.jobs.results.html import TAGS, summary_html
 
 FILES = Path(__file__).parents[3] / "support" / "files"
@@ -25,7 +25,7 @@ INJECTED = (FILES / "W08_injection_markdown_image.txt").read_text()
 
 
 @pytest.mark.parametrize("text", [HOSTILE, INJECTED], ids=["W07", "W08"])
-def test_a_hostile_summary_is_text_on_every_page(ada: Person, bench: Bench, text: str) -> None:
+def test_a_hostile_summary_is_text_on_every_page(ada: Person, bench: WebHarness, text: str) -> None:
     job_id = bench.succeeded(text, title=text[:200])
     for path in ("/", f"/jobs/{job_id}", f"/jobs/{job_id}/status"):
         page = ada.get(path).text
@@ -34,7 +34,7 @@ def test_a_hostile_summary_is_text_on_every_page(ada: Person, bench: Bench, text
     assert "window.__xss" in ada.get(f"/jobs/{job_id}").text or text is INJECTED
 
 
-def test_the_guard_would_notice(ada: Person, bench: Bench, monkeypatch: pytest.MonkeyPatch, app) -> None:
+def test_the_guard_would_notice(ada: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch, app) -> None:
     """The negative control: without the rendering of its own, the payloads are alive."""
     from markupsafe import Markup
 
@@ -136,7 +136,7 @@ def test_no_markup_of_a_result_can_act(markup: str) -> None:
     assert "<p>The end.</p>" in html, "and nothing behind it is lost"
 
 
-def test_nor_where_it_stands_in_a_page_or_is_its_title(ada: Person, bench: Bench) -> None:
+def test_nor_where_it_stands_in_a_page_or_is_its_title(ada: Person, bench: WebHarness) -> None:
     everything = "\n\n".join(HOSTILE_MARKUP)
     shown = [bench.succeeded(everything, title=everything[at : at + 200]) for at in range(0, len(everything), 200)]
     for path in ("/", f"/jobs/{shown[0]}/status", *(f"/jobs/{job_id}" for job_id in shown[:4])):
@@ -157,7 +157,7 @@ def test_a_summary_made_to_be_slow_is_not(text: str) -> None:
     assert summary_html(text) is not None
 
 
-def test_the_page_says_who_made_it_and_offers_the_file(ada: Person, bench: Bench) -> None:
+def test_the_page_says_who_made_it_and_offers_the_file(ada: Person, bench: WebHarness) -> None:
     job_id = bench.succeeded("The pier is **closed**.")
     page = ada.get(f"/jobs/{job_id}").text
     assert "Extract made on this server, without an AI service" in page
@@ -165,7 +165,7 @@ def test_the_page_says_who_made_it_and_offers_the_file(ada: Person, bench: Bench
     assert 'dir="auto" hx-ignore hx-disable' in page
 
 
-def test_a_summary_that_was_cut_off_says_so(ada: Person, bench: Bench) -> None:
+def test_a_summary_that_was_cut_off_says_so(ada: Person, bench: WebHarness) -> None:
     whole, cut = (
         ada.get(f"/jobs/{bench.succeeded()}").text,
         ada.get(f"/jobs/{bench.succeeded(cut_off=True, fresh_run_key='x')}").text,
@@ -174,7 +174,7 @@ def test_a_summary_that_was_cut_off_says_so(ada: Person, bench: Bench) -> None:
     assert "Incomplete." not in whole
 
 
-def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, bench: Bench) -> None:
+def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, bench: WebHarness) -> None:
     job_id = bench.succeeded("Закрыт.", title='Отчёт "порт".pdf\r\nX: y')
     answer = ada.get(f"/jobs/{job_id}/result.md")
     assert answer.data.decode() == "Закрыт."
@@ -185,7 +185,7 @@ def test_the_summary_can_be_downloaded_under_a_name_in_any_letters(ada: Person, 
     assert unquote(header.partition("filename*=UTF-8''")[2]) == 'Summary of Отчёт "порт".pdf X: y.md'
 
 
-def test_there_is_no_file_before_there_is_a_summary(ada: Person, bench: Bench) -> None:
+def test_there_is_no_file_before_there_is_a_summary(ada: Person, bench: WebHarness) -> None:
     assert ada.get(f"/jobs/{bench.job()}/result.md").status_code == 404
 
 
@@ -228,7 +228,7 @@ def test_what_was_uploaded_is_never_shown_as_a_page(ada: Person, name: str) -> N
     assert not {"\r", "\n", "\u202e", "/"} & set(unquote(said.partition("''")[2]))
 
 
-def test_a_deleted_original_is_said_to_be_gone(ada: Person, bench: Bench, database: Database) -> None:
+def test_a_deleted_original_is_said_to_be_gone(ada: Person, bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
         session.execute(update(Document).values(content=None))
@@ -247,7 +247,7 @@ TABLE = """| Who | What | By when |
 | ![x](http://127.0.0.1:9/i.png) | [go](javascript:alert(1)) | -2 |"""
 
 
-def test_action_items_are_a_table_on_the_page_and_a_file_for_a_spreadsheet(ada: Person, bench: Bench) -> None:
+def test_action_items_are_a_table_on_the_page_and_a_file_for_a_spreadsheet(ada: Person, bench: WebHarness) -> None:
     job_id = bench.succeeded(TABLE, workflow="action_items", options={}, title="Отчёт")
     page = ada.get(f"/jobs/{job_id}").text
     assert live_parts(page) == []
@@ -271,7 +271,7 @@ def test_action_items_are_a_table_on_the_page_and_a_file_for_a_spreadsheet(ada: 
     ]
 
 
-def test_answers_are_shown_with_their_passages_and_are_no_table(ada: Person, bench: Bench) -> None:
+def test_answers_are_shown_with_their_passages_and_are_no_table(ada: Person, bench: WebHarness) -> None:
     text = "**Who repairs it?**\n\nAnna does.\n\n> Anna repairs the pier.\n\n**Why?**\n\nNot answered."
     options = {"questions": ["Who repairs it?", "Why?"]}
     job_id = bench.succeeded(text, workflow="questions_answered", options=options)
@@ -283,7 +283,7 @@ def test_answers_are_shown_with_their_passages_and_are_no_table(ada: Person, ben
     assert "Answers to questions of Harbour report.md" in unquote(answer.headers["Content-Disposition"])
 
 
-def test_no_table_for_others_for_a_summary_or_before_the_end(ada: Person, bob: Person, bench: Bench) -> None:
+def test_no_table_for_others_for_a_summary_or_before_the_end(ada: Person, bob: Person, bench: WebHarness) -> None:
     table = bench.succeeded(TABLE, workflow="action_items", options={})
     assert ada.get(f"/jobs/{table}/result.csv").status_code == 200
     assert bob.get(f"/jobs/{table}/result.csv").status_code == 404
@@ -292,13 +292,13 @@ def test_no_table_for_others_for_a_summary_or_before_the_end(ada: Person, bob: P
         assert ada.get(f"/jobs/{job_id}/result.csv").status_code == 404
 
 
-def test_the_table_needs_a_sign_in(browser: Browser, bench: Bench) -> None:
+def test_the_table_needs_a_sign_in(browser: Browser, bench: WebHarness) -> None:
     answer = browser.get(f"/jobs/{bench.succeeded(TABLE, workflow='action_items', options={})}/result.csv")
     assert answer.status_code == 302 and "/login" in answer.location
 
 
 @pytest.mark.parametrize("workflow", ["action_items", "questions_answered", "one_that_is_gone"])
-def test_no_page_of_other_work_speaks_of_a_summary(ada: Person, bench: Bench, workflow: str) -> None:
+def test_no_page_of_other_work_speaks_of_a_summary(ada: Person, bench: WebHarness, workflow: str) -> None:
     options = {"questions": ["Why?"]} if workflow == "questions_answered" else {}
     job_id = bench.job(workflow=workflow, options=options)
     claim = bench.claim(job_id)
