@@ -19,7 +19,7 @@ from webapp.auth.passwords import hash_password
 from webapp.auth.sessions import begin_session, current_account, end_session
 from webapp.database import transaction
 from webapp.http import locale
-from webapp.jobs.downloads import attachment_header
+from webapp.http.downloads import attachment_header
 from webapp.services import services
 
 log = structlog.get_logger()

@@ -31,8 +31,8 @@ from webapp.http.errors import PAGES, problem
 from webapp.http.long_polling import LONGEST_WAIT_SECONDS, Ended
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, messages
+from webapp.jobs.deletion import forget_document_of
 from webapp.jobs.document_input import SubmittedDocument, read_file, read_text
-from webapp.jobs.downloads import forget_document_of
 from webapp.jobs.submission import options_of, submit, usable_key, workflow_of
 from webapp.jobs.usage import told_usage, usage_json
 from webapp.limits import standing_of

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 import uuid
-from urllib.parse import quote
 
-from flask import Blueprint, Response, abort, flash, redirect, render_template, url_for
+from flask import Blueprint, abort, flash, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 from flask_login import login_required
 
@@ -19,14 +17,14 @@ from tasks.ledger.states import HELD
 from tasks.workflows import WORKFLOWS, AsCsv
 from webapp.auth.sessions import current_account
 from webapp.database import transaction
-from webapp.http.file_names import LONGEST, stem_and_ending
+from webapp.http.downloads import attachment
 from webapp.jobs import messages
+from webapp.jobs.deletion import forget_document_of
 from webapp.jobs.results.docx import as_word
 from webapp.jobs.results.localized import shown
 from webapp.jobs.results.plain_text import as_text
 from webapp.jobs.results.provenance import provenance_of
 from webapp.jobs.workflow_messages import title_of
-from webapp.text.strings import one_line
 
 documents = Blueprint("documents", __name__)
 
@@ -129,25 +127,3 @@ def delete(job_id: uuid.UUID) -> ResponseReturnValue:
         abort(404)
     flash(str(messages.DOCUMENT_DELETED))
     return redirect(url_for("jobs.home"), 303)
-
-
-def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
-    """Delete the document of a job, with all jobs about it. False: the account has no such job."""
-    with transaction() as database:
-        job = job_views.job_of(database, job_id, account_id)
-        return job is not None and deletion.delete_document(database, job.document_id, account_id) is not None
-
-
-def attachment(content: bytes, filename: str, content_type: str) -> Response:
-    """A download under this name."""
-    return Response(content, content_type=content_type, headers={"Content-Disposition": attachment_header(filename)})
-
-
-def attachment_header(filename: str) -> str:
-    """What makes an answer a download under this name, whatever letters it is written in (RFC 6266)."""
-    stem, ending = stem_and_ending(one_line(filename).replace("/", "-").replace("\\", "-"))
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()[:LONGEST]
-    plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
-    if not plain.partition(".")[0]:
-        plain = "document" + plain
-    return f"attachment; filename=\"{plain}{ending}\"; filename*=UTF-8''{quote(stem + ending, safe='')}"

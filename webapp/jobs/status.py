@@ -1,8 +1,7 @@
-"""What a job's page shows, made of what its row knows and of nothing else."""
+"""The content of a job's status page, made only from what is stored about the job."""
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from tasks.i18n import _
-from tasks.ledger.delivery import fair_order
 from tasks.ledger.keys import reference_of
 from tasks.ledger.notifications import preferences
 from tasks.ledger.reports import job_views
@@ -24,39 +22,27 @@ from tasks.workflows import WORKFLOWS, AsCsv
 from webapp.jobs import messages, timeline
 from webapp.jobs.document_facts import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.jobs.messages import BADGES, Failure
+from webapp.jobs.polling import Poll, before_of, is_late, is_queue_away, poll_of
 from webapp.jobs.results.localized import ShownResult, shown
 from webapp.jobs.results.provenance import provenance_of
 from webapp.jobs.submission import can_run_again, can_try_again
 from webapp.jobs.timeline import TimelineLine
 from webapp.jobs.usage import told_usage
+from webapp.jobs.worker_presence import no_worker_seen
 from webapp.jobs.workflow_messages import WorkWords, description_of, title_of, words_of
-from webapp.services import services
 from webapp.text.numbers import number
 
-LONGER_THAN_USUAL_SECONDS = 30
-WORKER_SEEN_WITHIN_SECONDS = 60
-HANDED_OVER_WITHIN_SECONDS = 2
-
-
-@dataclass(frozen=True)
-class Poll:
-    """How often the page asks, and with which words it asks "anything new?".
-
-    `tier` names everything that may change on the page while the row stays as it is; `said` what a screen reader was
-    told last, so that it is told only what is new.
-    """
-
-    revision: int
-    seconds: int
-    tier: str
-    said: str
+ACCEPTED, READ, MADE, SAVED = range(4)
+"""The steps in the order in which a job takes them."""
+STOPPED = frozenset({State.FAILED, State.CANCELLED})
+CANCELLABLE = frozenset({State.QUEUED, State.RUNNING, State.RETRY_WAIT})
 
 
 @dataclass(frozen=True)
 class TimelineStep:
-    """One stop of the route: `place` is past, here, stopped or ahead. `fact` is measured, or None.
+    """Represents one step of the route. `place` is past, here, stopped or ahead; `fact` is measured, or None.
 
-    `at` is when it was reached, or with `latest` when it will be at the latest; None: nobody knows.
+    `at` is when the step was reached, or with `latest` the latest time by which it will be; None if nobody knows.
     """
 
     name: str
@@ -69,7 +55,7 @@ class TimelineStep:
 
 @dataclass(frozen=True)
 class EmailPreference:
-    """Whether a mail tells when it is done. `confirmed`: there is an address that mail may go to."""
+    """Represents whether a mail is sent when the job is done. `confirmed` says that there is an address for it."""
 
     confirmed: bool
     wanted: bool
@@ -77,10 +63,11 @@ class EmailPreference:
 
 @dataclass(frozen=True)
 class StatusPage:
-    """A job as its owner sees it. `poll` is None when nothing will change by itself any more.
+    """Represents a job as its owner sees it.
 
-    `before` is how many jobs come before it, None where that is not known or does not matter. `mail` is None where the
-    site sends none, and when there is nothing left to tell.
+    `poll` is None when nothing will change by itself any more. `before` is how many jobs come before this one, None
+    where that is not known or does not matter. `mail` is None where the site sends no mail, and when there is nothing
+    left to notify about.
     """
 
     job: JobView
@@ -107,7 +94,7 @@ class StatusPage:
 
     @property
     def announcement(self) -> str:
-        """What a screen reader says when the state changes."""
+        """Return the text that a screen reader announces when the state changes."""
         if self.job.state in (State.RUNNING, State.RETRY_WAIT):
             return _(
                 "%(badge)s, attempt %(attempt)s of %(most)s",
@@ -119,49 +106,52 @@ class StatusPage:
 
     @property
     def paused_words(self) -> str:
-        """What is said of a job that waits for the operator who paused the work."""
+        """Return the text for a job that waits because the operator has paused the work."""
         return str(messages.PAUSED_JOB)
 
     @property
     def hand_in_again(self) -> str:
-        """What can be done once everything was deleted."""
+        """Return the advice for a job whose document and result were deleted."""
         return str(messages.HAND_IN_AGAIN)
 
     @property
     def before_words(self) -> str:
-        """How many jobs come before it, in words; empty where there is none, or where nobody knows."""
+        """Return how many jobs come before this one, in words; empty if there are none or the number is unknown."""
         return messages.jobs_before(self.before)
 
     @property
     def words(self) -> WorkWords:
-        """What the page says of this sort of work."""
+        """Return the page's texts for this workflow."""
         return words_of(self.job.workflow)
 
     @property
     def read(self) -> str | None:
-        """What was measured while it was read, and in how many parts it went on; None if the route says it all."""
+        """Return what was measured when the document was read, and into how many parts it was divided.
+
+        Returns None if the route already shows all of it.
+        """
         facts, parts = self.job.read_facts or {}, self.result.facts.get("parts") if self.result else None
-        said = what_was_read(facts, parts if isinstance(parts, int) else self.job.progress_total)
-        return None if said == main_measure(facts) else said
+        measured = what_was_read(facts, parts if isinstance(parts, int) else self.job.progress_total)
+        return None if measured == main_measure(facts) else measured
 
     @property
     def provenance(self) -> list[str]:
-        """What made the result, in lines; empty without one."""
+        """Return how the result was made, in lines; empty without a result."""
         return provenance_of(self.job, self.result.facts) if self.result else []
 
     @property
     def offers_csv(self) -> bool:
-        """Whether the result can be had as a table for a spreadsheet."""
+        """Return True if the result can be downloaded as a table for a spreadsheet."""
         return isinstance(WORKFLOWS.get(self.job.workflow), AsCsv)
 
     @property
     def waits_for_operator(self) -> bool:
-        """Whether it failed of something that would stop any other document too, until the operator mends it."""
+        """Return True if the cause of the failure would stop any other document too, until the operator fixes it."""
         return self.job.state is State.FAILED and self.job.error_category in messages.ONLY_THE_OPERATOR
 
     @property
     def seconds_to_attempt(self) -> float | None:
-        """How long until the next try; None unless one is waited for."""
+        """Return the seconds until the next try; None if the job does not wait for a try."""
         if self.job.next_attempt_at is None:
             return None
         return max(0.0, (self.job.next_attempt_at - self.job.now).total_seconds())
@@ -170,51 +160,85 @@ class StatusPage:
 def build_status_page(
     session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings, *, with_cost: bool = False
 ) -> StatusPage | None:
-    """The page of this person's job. None for a missing job and for somebody else's alike."""
-    pulse = poll_state_of(session, job_id, account_id)
+    """Return the status page of this account's job. Returns None both for a missing job and for another account's."""
+    poll_state = poll_state_of(session, job_id, account_id)
     job = job_views.job_of(session, job_id, account_id)
-    if pulse is None or job is None:
+    if poll_state is None or job is None:
         return None
-    overdue = pulse.seconds_overdue if is_late(pulse) else None
-    no_worker = overdue is not None and no_worker_seen(session)
-    lane = job_views.lane_wait_of(session, job_id) if job.state in WAITING else None
-    made = title_of(job.workflow)
-    log = [
-        timeline.timeline_line(event, made) for event in timeline.visible_events(job_views.events_of(session, job_id))
-    ]
+    delay = _delay(session, poll_state, job_id)
+    lane = _lane_wait(session, job)
     return StatusPage(
         job=job,
         reference=reference_of(job.id),
         badge=str(BADGES[job.state]),
         description=description_of(job),
-        stops=_stops(job),
-        log=[line for line in log if line is not None],
+        stops=_steps(job),
+        log=_log(session, job, account_id),
         failure=_failure(job, lane),
-        overdue_seconds=overdue,
-        paused=pulse.paused,
-        no_worker=no_worker,
-        queue_away=not no_worker and is_queue_away(session, pulse),
-        before=None if no_worker else before_of(session, pulse, job_id),
+        overdue_seconds=delay.overdue_seconds,
+        paused=poll_state.paused,
+        no_worker=delay.no_worker,
+        queue_away=delay.queue_away,
+        before=delay.jobs_before,
         lane=lane,
-        poll=None if job.finished else _poll(session, pulse, job, settings),
-        result=_result(session, job, account_id) if job.state is State.SUCCEEDED else None,
+        poll=poll_of(session, poll_state, job, settings),
+        result=_result(session, job, account_id),
         can_try_again=can_try_again(job),
         can_run_again=can_run_again(job),
-        can_cancel=job.state in (State.QUEUED, State.RUNNING, State.RETRY_WAIT),
+        can_cancel=job.state in CANCELLABLE,
         beginning=_beginning(session, job, account_id),
         usage=_usage(session, job, account_id, settings) if with_cost else None,
-        mail=_mail_wish(session, job, account_id) if settings.can_mail and not job.finished else None,
+        mail=_email_preference(session, job, account_id, settings),
     )
 
 
+@dataclass(frozen=True)
+class _Delay:
+    """Represents why a waiting job has not started yet; the fields are those of the page."""
+
+    overdue_seconds: float | None
+    no_worker: bool
+    queue_away: bool
+    jobs_before: int | None
+
+
+def _delay(session: Session, poll_state: PollState, job_id: uuid.UUID) -> _Delay:
+    late = is_late(poll_state)
+    overdue_seconds = poll_state.seconds_overdue if late else None
+    if late and no_worker_seen(session):  # without a worker, neither the queue nor the other jobs are the cause
+        return _Delay(overdue_seconds, no_worker=True, queue_away=False, jobs_before=None)
+    return _Delay(
+        overdue_seconds,
+        no_worker=False,
+        queue_away=is_queue_away(session, poll_state),
+        jobs_before=before_of(session, poll_state, job_id),
+    )
+
+
+def _lane_wait(session: Session, job: JobView) -> LaneWait | None:
+    return job_views.lane_wait_of(session, job.id) if job.state in WAITING else None
+
+
+def _log(session: Session, job: JobView, account_id: uuid.UUID) -> list[TimelineLine]:
+    title = title_of(job.workflow)
+    events = timeline.visible_events(job_views.events_of(session, job.id))
+    lines = [timeline.timeline_line(event, title) for event in events]
+    return [line for line in lines if line is not None]
+
+
+def _failure(job: JobView, lane: LaneWait | None) -> Failure:
+    if lane is not None:
+        return messages.lane_words(lane.category, lane.code, stopped=lane.stopped, filename=job.filename)
+    if job.state is State.FAILED:
+        return messages.ending_of(job.error_category, job.error_code, job.filename)
+    return messages.failure_of(job.error_category, job.error_code)
+
+
 def _result(session: Session, job: JobView, account_id: uuid.UUID) -> ShownResult | None:
+    if job.state is not State.SUCCEEDED:
+        return None
     saved = job_views.result_of(session, job.id, account_id)
     return None if saved is None else shown(job.workflow, saved)
-
-
-def _mail_wish(session: Session, job: JobView, account_id: uuid.UUID) -> EmailPreference:
-    wanted = preferences.email_of_job(session, job.id, account_id)
-    return EmailPreference(confirmed=wanted is not None, wanted=bool(wanted))
 
 
 def _beginning(session: Session, job: JobView, account_id: uuid.UUID) -> str | None:
@@ -228,122 +252,79 @@ def _usage(session: Session, job: JobView, account_id: uuid.UUID, settings: Sett
     return told_usage(job_views.spending_of(session, [job.id], account_id)[job.id], settings)
 
 
-def _failure(job: JobView, lane: LaneWait | None) -> Failure:
-    if lane is not None:
-        return messages.lane_words(lane.category, lane.code, stopped=lane.stopped, filename=job.filename)
-    if job.state is State.FAILED:
-        return messages.ending_of(job.error_category, job.error_code, job.filename)
-    return messages.failure_of(job.error_category, job.error_code)
-
-
-def _poll(session: Session, pulse: PollState, job: JobView, settings: Settings) -> Poll:
-    # The row was read twice; the earlier revision is named, so that a change in between is polled for.
-    return Poll(pulse.revision, interval_of(pulse, settings), tier_of(session, pulse, job.id, settings), said_of(job))
-
-
-def said_of(job: JobView) -> str:
-    """What there is to be announced about a job, as a word."""
-    return f"{job.state}-{job.attempt}"
-
-
-def is_late(pulse: PollState) -> bool:
-    """Whether it waits for a worker for longer than usual."""
-    return (
-        pulse.state in WAITING
-        and pulse.seconds_overdue is not None
-        and pulse.seconds_overdue > LONGER_THAN_USUAL_SECONDS
-    )
-
-
-def no_worker_seen(session: Session) -> bool:
-    """Whether nobody is there who could take it."""
-    return (
-        job_views.live_workers(
-            session, queue=services().settings.queue_name, seen_within_seconds=WORKER_SEEN_WITHIN_SECONDS
-        )
-        == 0
-    )
-
-
-def before_of(session: Session, pulse: PollState, job_id: uuid.UUID) -> int | None:
-    """How many jobs come before one that waits for its turn; None for others, and where an operator holds it back."""
-    if pulse.state is not State.QUEUED or pulse.paused:
+def _email_preference(
+    session: Session, job: JobView, account_id: uuid.UUID, settings: Settings
+) -> EmailPreference | None:
+    if job.finished or not settings.can_mail:
         return None
-    return fair_order.jobs_before(session, services().settings.queue_name, job_id)
+    requested = preferences.email_of_job(session, job.id, account_id)
+    return EmailPreference(confirmed=requested is not None, wanted=bool(requested))
 
 
-def is_queue_away(session: Session, pulse: PollState) -> bool:
-    """Whether the queue cannot be reached: it should have been handed a message at once, and was not.
-
-    A job that waits for its turn is not to be handed a message yet.
-
-    The first message of a job is sent by this app; of a later one we know that somebody tries if a worker is there.
-    """
-    if pulse.state is not State.QUEUED or not pulse.undelivered:
-        return False
-    if pulse.seconds_overdue is None or pulse.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
-        return False
-    if fair_order.hold_back(session, services().settings.queue_name):
-        return False
-    return pulse.deliveries == 1 or not no_worker_seen(session)
-
-
-def interval_of(pulse: PollState, settings: Settings) -> int:
-    """Seconds between two polls: often in the first minute, then less; while waiting to retry, towards that moment."""
-    if pulse.state is State.RETRY_WAIT:
-        return min(15, max(2, math.ceil(pulse.seconds_to_attempt or 0)))
-    if pulse.state is State.CANCEL_REQUESTED:
-        return 2
-    age = settings.job_deadline_seconds - pulse.seconds_to_deadline  # a replay starts the clock again
-    return 2 if age < 60 else 5 if age < 600 else 15
-
-
-def tier_of(session: Session, pulse: PollState, job_id: uuid.UUID, settings: Settings) -> str:
-    """Everything but the revision that the page depends on, as a word."""
-    words = [str(interval_of(pulse, settings))]
-    if pulse.paused:
-        return "-".join([*words, "paused"])
-    if is_late(pulse):
-        words.append(str(int((pulse.seconds_overdue or 0) // 60)))
-        if no_worker_seen(session):
-            return "-".join([*words, "none"])
-    if is_queue_away(session, pulse):
-        words.append("away")
-    before = before_of(session, pulse, job_id)
-    if before:
-        words.append(f"before{min(before, messages.MOST_COUNTED + 1)}")
-    return "-".join(words)
-
-
-def _stops(job: JobView) -> list[TimelineStep]:
-    words = words_of(job.workflow)
-    read, saved = job.read_facts is not None, job.state is State.SUCCEEDED
-    started, waiting = job.started_at is not None, job.state in WAITING
-    stopped = job.state in (State.FAILED, State.CANCELLED)
-    here = 4 if saved else 2 if read else 1 if started or stopped else 0
-    places = ["past" if at < here else "ahead" if at > here else "stopped" if stopped else "here" for at in range(4)]
-    reading = _("being read") if job.step == "read" and places[1] == "here" and not waiting else None
-    done, total = number(job.progress_done), number(job.progress_total)
-    measured = _("%(done)s of %(total)s parts done", done=done, total=total) if job.progress_total > 1 else None
-    ending = _("stopped") if job.state is State.FAILED else _("cancelled")
+def _steps(job: JobView) -> list[TimelineStep]:
+    current = _current_step(job)
     return [
-        TimelineStep(_("Accepted"), places[0], at=job.created_at, waiting=waiting),
-        TimelineStep(
-            _("Read"),
-            places[1],
-            ending if places[1] == "stopped" else main_measure(job.read_facts) or reading,
-            waiting=waiting,
-        ),
-        TimelineStep(
-            words.stop_made if saved else words.stop_making,
-            places[2],
-            ending if places[2] == "stopped" else measured if here >= 2 else None,
-            waiting=waiting,
-        ),
-        TimelineStep(
-            _("Saved"),
-            places[3],
-            at=job.finished_at if saved else None if stopped else job.deadline_at,
-            latest=not job.finished,
-        ),
+        _accepted_step(job, _place(ACCEPTED, current, job.state)),
+        _read_step(job, _place(READ, current, job.state)),
+        _made_step(job, _place(MADE, current, job.state)),
+        _saved_step(job, _place(SAVED, current, job.state)),
     ]
+
+
+def _current_step(job: JobView) -> int:
+    """Return the step that the job is at, or stopped at; after the last if the result is saved."""
+    if job.state is State.SUCCEEDED:
+        return SAVED + 1
+    if job.read_facts is not None:
+        return MADE
+    if job.started_at is not None or job.state in STOPPED:
+        return READ
+    return ACCEPTED
+
+
+def _place(step: int, current: int, state: State) -> str:
+    if step < current:
+        return "past"
+    if step > current:
+        return "ahead"
+    return "stopped" if state in STOPPED else "here"
+
+
+def _accepted_step(job: JobView, place: str) -> TimelineStep:
+    return TimelineStep(_("Accepted"), place, at=job.created_at, waiting=job.state in WAITING)
+
+
+def _read_step(job: JobView, place: str) -> TimelineStep:
+    waiting = job.state in WAITING
+    fact = main_measure(job.read_facts)
+    if place == "stopped":
+        fact = _ending(job)
+    elif fact is None and place == "here" and job.step == "read" and not waiting:
+        fact = _("being read")
+    return TimelineStep(_("Read"), place, fact, waiting=waiting)
+
+
+def _made_step(job: JobView, place: str) -> TimelineStep:
+    words = words_of(job.workflow)
+    name = words.stop_made if job.state is State.SUCCEEDED else words.stop_making
+    fact = None
+    if place == "stopped":
+        fact = _ending(job)
+    elif place != "ahead" and job.progress_total > 1:
+        done, total = number(job.progress_done), number(job.progress_total)
+        fact = _("%(done)s of %(total)s parts done", done=done, total=total)
+    return TimelineStep(name, place, fact, waiting=job.state in WAITING)
+
+
+def _saved_step(job: JobView, place: str) -> TimelineStep:
+    if job.state is State.SUCCEEDED:
+        at = job.finished_at
+    elif job.state in STOPPED:
+        at = None
+    else:
+        at = job.deadline_at
+    return TimelineStep(_("Saved"), place, at=at, latest=not job.finished)
+
+
+def _ending(job: JobView) -> str:
+    return _("stopped") if job.state is State.FAILED else _("cancelled")

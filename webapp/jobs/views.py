@@ -23,11 +23,10 @@ from webapp.http import form_fields, request_body
 from webapp.http.errors import form_too_old, not_found
 from webapp.http.htmx import is_htmx
 from webapp.http.rejection import NotAccepted
-from webapp.jobs import deadlines, job_list, messages
-from webapp.jobs import status as jobs_status
+from webapp.jobs import deadlines, job_list, messages, polling
 from webapp.jobs.batch import MOST_AT_ONCE, BatchItem, submit_each
 from webapp.jobs.document_input import chosen_files, read_form
-from webapp.jobs.status import StatusPage
+from webapp.jobs.status import StatusPage, build_status_page
 from webapp.jobs.submission import (
     is_still_offered,
     offered,
@@ -181,7 +180,7 @@ def _page(job_id: uuid.UUID) -> StatusPage | None:
     settings = services().settings
     with_cost = settings.show_cost_to_owner or current_account().is_operator
     with transaction() as database:
-        return jobs_status.build_status_page(database, job_id, current_account().id, settings, with_cost=with_cost)
+        return build_status_page(database, job_id, current_account().id, settings, with_cost=with_cost)
 
 
 @jobs.get("/jobs/<uuid:job_id>")
@@ -223,14 +222,14 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
             pulse is not None
             and pulse.revision == known
             and pulse.seconds_to_deadline > 0
-            and jobs_status.tier_of(database, pulse, job_id, settings) == tier
+            and polling.tier_of(database, pulse, job_id, settings) == tier
         )
     if pulse is None:
         return _gone(job_id)
     if unchanged:
         return Response(status=204)
     page = page_or_404(job_id)
-    return fragment(page, announce=request.args.get("said") != jobs_status.said_of(page.job))
+    return fragment(page, announce=request.args.get("said") != polling.announcement_key(page.job))
 
 
 def _gone(job_id: uuid.UUID) -> ResponseReturnValue:

@@ -15,7 +15,7 @@ from tasks.ledger.reports import job_views
 from tasks.queue.redis_client import QueueUnreachable
 from webapp.database import transaction
 from webapp.extensions import limiter
-from webapp.jobs.status import no_worker_seen
+from webapp.jobs.worker_presence import no_worker_seen
 from webapp.services import services
 
 health = Blueprint("health", __name__)

@@ -23,7 +23,7 @@ from tasks.ledger.reports.last_hour import QUANTILES, Durations, LastHour
 from tasks.ledger.states import LaneState, State
 from webapp.database import transaction
 from webapp.extensions import limiter
-from webapp.jobs.status import WORKER_SEEN_WITHIN_SECONDS
+from webapp.jobs.worker_presence import WORKER_SEEN_WITHIN_SECONDS
 from webapp.services import services
 
 metrics = Blueprint("metrics", __name__)

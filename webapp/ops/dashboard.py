@@ -14,7 +14,7 @@ from tasks.ledger.reports.last_day import LastDay, Spread
 from tasks.ledger.states import LaneState, State
 from tasks.pricing import cost_of_tokens
 from tasks.settings import Settings
-from webapp.jobs.status import LONGER_THAN_USUAL_SECONDS, WORKER_SEEN_WITHIN_SECONDS
+from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS, WORKER_SEEN_WITHIN_SECONDS
 from webapp.ops.charts import Chart, chart
 
 SECONDS = "s"

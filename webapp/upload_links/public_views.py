@@ -23,14 +23,15 @@ from tasks.workflows.base import check_options
 from webapp.database import transaction
 from webapp.extensions import client_address, limiter
 from webapp.http import form_fields, request_body
+from webapp.http.downloads import attachment
 from webapp.http.errors import seconds_until_allowed
 from webapp.http.rejection import NotAccepted
 from webapp.http.security import content_security_policy
 from webapp.jobs import messages
-from webapp.jobs import status as jobs_status
 from webapp.jobs.document_input import SubmittedDocument, chosen_files, read_form
-from webapp.jobs.downloads import attachment, result_name
-from webapp.jobs.status import StatusPage
+from webapp.jobs.downloads import result_name
+from webapp.jobs.polling import announcement_key
+from webapp.jobs.status import StatusPage, build_status_page
 from webapp.jobs.submission import submit, workflow_of
 from webapp.limits import OverLimit
 from webapp.services import services
@@ -146,7 +147,7 @@ def status(receipt: str) -> ResponseReturnValue:
     known = (form_fields.number_asked("rev"), request.args.get("t", ""))
     if page.poll is not None and known == (page.poll.revision, page.poll.tier):
         return Response(status=204)
-    announce = request.args.get("said") != jobs_status.said_of(page.job)
+    announce = request.args.get("said") != announcement_key(page.job)
     return render_template(
         "upload_links/public/_status.html", **_shown(link, page, receipt), fragment=True, announce=announce
     )
@@ -179,7 +180,7 @@ def _page(receipt: str) -> tuple[Link, StatusPage | None]:
         link, job_id = found
         page = None
         if job_id is not None and link.state is not LinkState.REVOKED:
-            page = jobs_status.build_status_page(session, job_id, link.row.account_id, services().settings)
+            page = build_status_page(session, job_id, link.row.account_id, services().settings)
     g.frame_origins = link.row.frame_origins
     return link, page
 

@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from webapp.http.downloads import attachment_header
 from webapp.http.file_names import stem_and_ending
-from webapp.jobs.downloads import attachment_header
 
 
 @pytest.mark.parametrize(

@@ -178,14 +178,14 @@ def test_a_document_that_is_deleted_while_it_is_wished_again_is_simply_gone(
     ada: Person, bench: WebHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = bench.succeeded()
-    real = submission.record_for_document
+    real = submission.accept_job_for_document
 
     def too_late(session, intent, document_id, terms):
         with database.transaction() as other:
             deletion.delete_document(other, document_id, ada.id)
         return real(session, intent, document_id, terms)
 
-    monkeypatch.setattr(submission, "record_for_document", too_late)
+    monkeypatch.setattr(submission, "accept_job_for_document", too_late)
     answer = ada.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": "k"})
     assert answer.status_code == 404 and jobs(database) == 0
 

@@ -1,0 +1,16 @@
+"""Deletes a document at its owner's request."""
+
+from __future__ import annotations
+
+import uuid
+
+from tasks.ledger.jobs import deletion
+from tasks.ledger.reports import job_views
+from webapp.database import transaction
+
+
+def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
+    """Delete the document of a job, with all jobs about it. Returns False if the account has no such job."""
+    with transaction() as database:
+        job = job_views.job_of(database, job_id, account_id)
+        return job is not None and deletion.delete_document(database, job.document_id, account_id) is not None

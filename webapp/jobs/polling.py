@@ -1,0 +1,116 @@
+"""How often a job's page polls, and which changes it polls for."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from tasks.ledger.delivery import fair_order
+from tasks.ledger.reports.job_views import JobView
+from tasks.ledger.reports.poll import PollState
+from tasks.ledger.states import WAITING, State
+from tasks.settings import Settings
+from webapp.jobs import messages
+from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS, no_worker_seen
+from webapp.services import services
+
+HANDED_OVER_WITHIN_SECONDS = 2
+"""A new job's message normally reaches the queue within this time."""
+
+
+@dataclass(frozen=True)
+class Poll:
+    """Represents the next poll: when the page sends it, and the state of the page that it names.
+
+    `tier` names everything that may change on the page while the row stays as it is. `said` names the last
+    announcement to a screen reader, so that only news is announced.
+    """
+
+    revision: int
+    seconds: int
+    tier: str
+    said: str
+
+
+def poll_of(session: Session, poll_state: PollState, job: JobView, settings: Settings) -> Poll | None:
+    """Return how the page of this job polls; None if the job is finished and nothing changes by itself any more."""
+    if job.finished:
+        return None
+    return Poll(
+        # The row was read twice. The earlier revision is named, so that a change in between is polled for.
+        revision=poll_state.revision,
+        seconds=interval_of(poll_state, settings),
+        tier=tier_of(session, poll_state, job.id, settings),
+        said=announcement_key(job),
+    )
+
+
+def announcement_key(job: JobView) -> str:
+    """Return a word that changes when a screen reader has something new to announce about the job."""
+    return f"{job.state}-{job.attempt}"
+
+
+def interval_of(poll_state: PollState, settings: Settings) -> int:
+    """Return the seconds between two polls: few in the first minute, then more.
+
+    While the job waits to be tried again, the interval gets shorter towards that time.
+    """
+    if poll_state.state is State.RETRY_WAIT:
+        return min(15, max(2, math.ceil(poll_state.seconds_to_attempt or 0)))
+    if poll_state.state is State.CANCEL_REQUESTED:
+        return 2
+    age = settings.job_deadline_seconds - poll_state.seconds_to_deadline  # a replay starts the clock again
+    if age < 60:
+        return 2
+    return 5 if age < 600 else 15
+
+
+def tier_of(session: Session, poll_state: PollState, job_id: uuid.UUID, settings: Settings) -> str:
+    """Return everything but the revision that the page depends on, as one word."""
+    words = [str(interval_of(poll_state, settings))]
+    if poll_state.paused:
+        return "-".join([*words, "paused"])
+    if is_late(poll_state):
+        words.append(str(int((poll_state.seconds_overdue or 0) // 60)))
+        if no_worker_seen(session):
+            return "-".join([*words, "none"])
+    if is_queue_away(session, poll_state):
+        words.append("away")
+    before = before_of(session, poll_state, job_id)
+    if before:
+        words.append(f"before{min(before, messages.MOST_COUNTED + 1)}")
+    return "-".join(words)
+
+
+def is_late(poll_state: PollState) -> bool:
+    """Return True if the job has waited for a worker for longer than usual."""
+    overdue = poll_state.seconds_overdue
+    return poll_state.state in WAITING and overdue is not None and overdue > LONGER_THAN_USUAL_SECONDS
+
+
+def before_of(session: Session, poll_state: PollState, job_id: uuid.UUID) -> int | None:
+    """Return how many jobs come before this one.
+
+    Returns None if the job does not wait for its turn, or if an operator has paused the work.
+    """
+    if poll_state.state is not State.QUEUED or poll_state.paused:
+        return None
+    return fair_order.jobs_before(session, services().settings.queue_name, job_id)
+
+
+def is_queue_away(session: Session, poll_state: PollState) -> bool:
+    """Return True if the queue cannot be reached: a message was due at once and has not been delivered.
+
+    No message is due for a job that waits for its turn. This app sends the first message of a job. Workers send the
+    later ones, so a missing later message proves something only while a worker is there.
+    """
+    if poll_state.state is not State.QUEUED or not poll_state.undelivered:
+        return False
+    if poll_state.seconds_overdue is None or poll_state.seconds_overdue <= HANDED_OVER_WITHIN_SECONDS:
+        return False
+    if fair_order.hold_back(session, services().settings.queue_name):
+        return False
+    return poll_state.deliveries == 1 or not no_worker_seen(session)
