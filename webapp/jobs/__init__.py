@@ -1,4 +1,4 @@
-"""Submitting documents, and the pages of a person's jobs."""
+"""Submission of documents, and the pages of an account's jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Add the pages of jobs, and what templates ask about them."""
+    """Register the pages of jobs, and the template filters that they use."""
     from webapp.jobs import downloads, messages, usage, views, workflow_messages
     from webapp.jobs.results import html, plain_text, provenance
 

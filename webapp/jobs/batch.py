@@ -1,4 +1,4 @@
-"""Several files in one form become a job each."""
+"""Creates one job for each of several files in a form."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webapp.jobs.submission import submit, usable_key
 from webapp.jobs.titles import title_of_file
 from webapp.services import services
 
-MOST_AT_ONCE = 20
+MAX_FILES = 20
 
 
 @dataclass(frozen=True)
 class BatchItem:
-    """What became of one of several files: its job, or in `refusal` what a page says of why there is none."""
+    """Represents what became of one file: `recorded` is its job, or `refusal` is the message why there is none."""
 
     name: str
     recorded: AcceptedJob | None
@@ -32,14 +32,14 @@ class BatchItem:
 def submit_each(
     account_id: uuid.UUID, chosen: Sequence[FileStorage], workflow: Workflow, options: Options, key: str | None
 ) -> list[BatchItem]:
-    """A job for each file that can be taken. One that cannot does not hold up the others."""
+    """Submit each file and return what became of it. A file that is refused does not hold up the others."""
     outcomes = []
     for number, file in enumerate(chosen):
         name = title_of_file(file.filename or "") or f"{number + 1}"
         try:
             document = read_file(file.filename or "", file.stream, "", services().settings)
-            of_this_file = usable_key(f"{key}-{number}") if key else None
-            recorded = submit(account_id, document, workflow, options, idempotency_key=of_this_file)
+            file_key = usable_key(f"{key}-{number}") if key else None
+            recorded = submit(account_id, document, workflow, options, idempotency_key=file_key)
             outcomes.append(BatchItem(name, recorded, None))
         except NotAccepted as refused:
             outcomes.append(BatchItem(name, None, refused.told))

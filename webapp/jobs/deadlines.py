@@ -1,6 +1,6 @@
-"""The end at the deadline, also where no worker ever was: whoever looks at a job that is late ends it.
+"""Fails overdue jobs when they are read, so that deadlines hold even when no worker is running.
 
-Workers sweep, and end such jobs within seconds. With none alive a page would say "waiting" for ever.
+Workers sweep for overdue jobs and fail them within seconds. Without a worker, a page would say "waiting" for ever.
 """
 
 from __future__ import annotations
@@ -14,24 +14,29 @@ from webapp.database import transaction
 from webapp.services import services
 
 AT_ONCE = 50
+"""The most jobs that one sweep fails."""
 
 
 def enforce(jobs: Iterable[JobView]) -> bool:
-    """End those of these jobs that are late. True: some have moved, so what was read of them is no longer so."""
-    late = [job.id for job in jobs if not job.finished and job.deadline_at <= job.now]
-    return any([_end(job_id) for job_id in late])
+    """Fail those of these jobs that are overdue.
+
+    Returns True if the state of any has changed, so that the caller must read the jobs again.
+    """
+    overdue = [job.id for job in jobs if not job.finished and job.deadline_at <= job.now]
+    return any([_fail(job_id) for job_id in overdue])  # a list, so that every job is failed
 
 
 def sweep() -> None:
-    """End what is late on the whole site, some at once."""
+    """Fail overdue jobs of the whole site, at most `AT_ONCE`."""
     with transaction() as database:
-        late = stale.waiting_past_deadline(database, queue=services().settings.queue_name, limit=AT_ONCE)
-    for job_id in late:
-        _end(job_id)
+        overdue = stale.waiting_past_deadline(database, queue=services().settings.queue_name, limit=AT_ONCE)
+    for job_id in overdue:
+        _fail(job_id)
 
 
-def _end(job_id: uuid.UUID) -> bool:
-    # Its holder may have gone with the workers; where it lives, neither does anything.
+def _fail(job_id: uuid.UUID) -> bool:
+    # The worker that claimed the job may be gone, so its lease is ended first. While that worker lives, neither call
+    # does anything.
     with transaction() as database:
         expired = transitions.expire(database, job_id, max_interruptions=services().settings.max_interruptions)
     with transaction() as database:

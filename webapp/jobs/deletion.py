@@ -10,7 +10,7 @@ from webapp.database import transaction
 
 
 def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
-    """Delete the document of a job, with all jobs about it. Returns False if the account has no such job."""
+    """Delete the document of a job, with all its jobs. Returns False if the account has no such job."""
     with transaction() as database:
         job = job_views.job_of(database, job_id, account_id)
         return job is not None and deletion.delete_document(database, job.document_id, account_id) is not None

@@ -1,4 +1,4 @@
-"""The words for what was measured while a document was read. What was not measured is not said."""
+"""The texts about what was measured while a document was read. A fact that was not measured is left out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from webapp.text.numbers import number
 from webapp.text.strings import cut
 
 BEGINNING = 200
+"""The most characters of the text that are shown."""
 ENCODINGS: Mapping[str, str] = {
     "cp932": lazy("Shift JIS (Japanese)"),
     "euc_jp": lazy("EUC-JP (Japanese)"),
@@ -35,7 +36,7 @@ ENCODINGS: Mapping[str, str] = {
 
 
 def encoding_in_words(encoding: str) -> str | None:
-    """An encoding as people say it; None for UTF-8, which needs no words."""
+    """Return the common name of an encoding; None for UTF-8, which is not worth mentioning."""
     name = encoding.lower().replace("-", "_")
     if name in ("utf_8", "ascii", "utf_8_sig"):
         return None
@@ -46,7 +47,7 @@ def encoding_in_words(encoding: str) -> str | None:
 
 
 def main_measure(facts: Mapping[str, Any] | None) -> str | None:
-    """The one number that says most: pages, else rows, else words."""
+    """Return the most telling number as text: pages, else rows, else words. Returns None if nothing was measured."""
     for name, in_words in (("pages", _pages), ("rows", _rows), ("words", _words)):
         measured = _number(facts or {}, name)
         if measured is not None:
@@ -55,34 +56,37 @@ def main_measure(facts: Mapping[str, Any] | None) -> str | None:
 
 
 def what_was_read(facts: Mapping[str, Any], parts: int) -> str | None:
-    """All that was measured, in one short line. `parts` is in how many requests the text went to the AI service."""
-    said = [*_size(facts), *_doubts(facts)]
+    """Return everything that was measured, in one short line; None if nothing was.
+
+    `parts` is the number of requests in which the text went to the AI service.
+    """
+    measured = [*_size(facts), *_doubts(facts)]
     if parts > 1:
-        said.append(_("read in %(num)s parts", num=number(parts)))
-    return ", ".join(said) or None
+        measured.append(_("read in %(num)s parts", num=number(parts)))
+    return ", ".join(measured) or None
 
 
-def _pages(many: int) -> str:
-    return ngettext("%(num)s page", "%(num)s pages", many, num=number(many))
+def _pages(count: int) -> str:
+    return ngettext("%(num)s page", "%(num)s pages", count, num=number(count))
 
 
-def _rows(many: int) -> str:
-    return ngettext("%(num)s row", "%(num)s rows", many, num=number(many))
+def _rows(count: int) -> str:
+    return ngettext("%(num)s row", "%(num)s rows", count, num=number(count))
 
 
-def _columns(many: int) -> str:
-    return ngettext("%(num)s column", "%(num)s columns", many, num=number(many))
+def _columns(count: int) -> str:
+    return ngettext("%(num)s column", "%(num)s columns", count, num=number(count))
 
 
-def _words(many: int) -> str:
-    return ngettext("%(num)s word", "%(num)s words", many, num=number(many))
+def _words(count: int) -> str:
+    return ngettext("%(num)s word", "%(num)s words", count, num=number(count))
 
 
 def _size(facts: Mapping[str, Any]) -> list[str]:
-    said = []
+    sizes = []
     pages, with_text = _number(facts, "pages"), _number(facts, "pages_with_text")
     if pages is not None and with_text is not None and with_text < pages:
-        said.append(
+        sizes.append(
             ngettext(
                 "%(some)s of %(num)s page had text",
                 "%(some)s of %(num)s pages had text",
@@ -92,23 +96,23 @@ def _size(facts: Mapping[str, Any]) -> list[str]:
             )
         )
     elif pages is not None:
-        said.append(_pages(pages))
+        sizes.append(_pages(pages))
     rows, columns = _number(facts, "rows"), _number(facts, "columns")
     if rows is not None:
-        said.append(_rows(rows) + (f" × {_columns(columns)}" if columns is not None else ""))
+        sizes.append(_rows(rows) + (f" × {_columns(columns)}" if columns is not None else ""))
     words = _number(facts, "words")
-    return said if words is None else [*said, _words(words)]
+    return sizes if words is None else [*sizes, _words(words)]
 
 
 def _doubts(facts: Mapping[str, Any]) -> list[str]:
-    """What a person should look at, should the text look wrong."""
-    said = []
+    """Return the facts that may explain why the text looks wrong."""
+    doubts = []
     damaged, replaced = _number(facts, "pages_damaged"), _number(facts, "replaced_bytes")
     if damaged:
-        said.append(ngettext("%(num)s page was damaged", "%(num)s pages were damaged", damaged, num=number(damaged)))
+        doubts.append(ngettext("%(num)s page was damaged", "%(num)s pages were damaged", damaged, num=number(damaged)))
     unread = _number(facts, "embedded_unread")
     if unread:
-        said.append(
+        doubts.append(
             ngettext(
                 "%(num)s embedded chart, diagram or file was not read",
                 "%(num)s embedded charts, diagrams or files were not read",
@@ -119,9 +123,9 @@ def _doubts(facts: Mapping[str, Any]) -> list[str]:
     encoding = facts.get("encoding")
     words = encoding_in_words(encoding) if isinstance(encoding, str) else None
     if words:
-        said.append(_("encoding %(name)s", name=words))
+        doubts.append(_("encoding %(name)s", name=words))
     if replaced:
-        said.append(
+        doubts.append(
             ngettext(
                 "%(num)s unreadable character was replaced",
                 "%(num)s unreadable characters were replaced",
@@ -129,11 +133,11 @@ def _doubts(facts: Mapping[str, Any]) -> list[str]:
                 num=number(replaced),
             )
         )
-    return said
+    return doubts
 
 
 def beginning_of(text: str) -> str:
-    """How the text begins: not more than a person needs to see that it was understood."""
+    """Return the beginning of the text: just enough to see that it was read correctly."""
     text = text.strip()
     head = cut(text, BEGINNING)
     return head if head == text else f"{head}…"

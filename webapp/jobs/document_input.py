@@ -1,4 +1,7 @@
-"""What is looked at before a document is accepted: cheap, safe in the web process, and said in words at once."""
+"""Validates an uploaded document before it is accepted: cheap checks that are safe in the web process.
+
+Each refusal is a NotAccepted with a message for the user.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ ENDINGS = {Kind.MARKDOWN: "md"}
 
 @dataclass(frozen=True)
 class SubmittedDocument:
-    """A document that was let in, and the name its job gets."""
+    """Represents a document that passed the checks, and the title of its job."""
 
     title: str
     document: NewDocument
 
 
 def read_text(text: str, title: str, settings: Settings) -> SubmittedDocument:
-    """Let pasted text in. Raises NotAccepted."""
+    """Check pasted text and return it as a document. Raises NotAccepted."""
     cleaned = clean(text)
     if not cleaned.strip():
         raise NotAccepted("empty", messages.NOTHING_HANDED_IN, field="text")
@@ -40,22 +43,22 @@ def read_text(text: str, title: str, settings: Settings) -> SubmittedDocument:
         raise NotAccepted("text_too_long", sentence, field="text")
     content = cleaned.encode()
     kind = _kind_of(content, None, "text")
-    return SubmittedDocument(_wished(title) or title_of_text(cleaned), NewDocument(content, str(kind), None))
+    return SubmittedDocument(_requested_title(title) or title_of_text(cleaned), NewDocument(content, str(kind), None))
 
 
 def read_file(filename: str, stream: IO[bytes], title: str, settings: Settings) -> SubmittedDocument:
-    """Let a file in. Raises NotAccepted."""
+    """Check an uploaded file and return it as a document. Raises NotAccepted."""
     content = stream.read(settings.max_upload_bytes + 1)
     if len(content) > settings.max_upload_bytes:
         raise NotAccepted("too_large", messages.file_too_large(settings.max_upload_bytes), field="file", status=413)
     name = title_of_file(filename)
     kind = _kind_of(content, name, "file")
     name = name or f"document.{ENDINGS.get(kind, kind)}"
-    return SubmittedDocument(_wished(title) or name, NewDocument(content, str(kind), name))
+    return SubmittedDocument(_requested_title(title) or name, NewDocument(content, str(kind), name))
 
 
-def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *, most: int) -> list[FileStorage]:
-    """The files of a form. Raises NotAccepted for more than `most`, and for files beside a text."""
+def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *, max_files: int) -> list[FileStorage]:
+    """Return the files of a form. Raises NotAccepted for more than `max_files`, and for files together with a text."""
     chosen = []
     for file in files.getlist("file"):
         empty = not file.stream.read(1)
@@ -64,23 +67,25 @@ def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *,
             chosen.append(file)
     if chosen and form.get("text", "").strip():
         raise NotAccepted("both", messages.BOTH_HANDED_IN, field="file")
-    if len(chosen) > most:
-        said = messages.SEVERAL_HANDED_IN if most == 1 else messages.too_many_files(most)
-        raise NotAccepted("several", said, field="file")
+    if len(chosen) > max_files:
+        message = messages.SEVERAL_HANDED_IN if max_files == 1 else messages.too_many_files(max_files)
+        raise NotAccepted("several", message, field="file")
     return chosen
 
 
 def read_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: Settings) -> SubmittedDocument:
-    """Let in the one document of a form: its file, else its text. Raises NotAccepted, also where there is neither."""
+    """Check the document of a form and return it: its file, else its text.
+
+    Raises NotAccepted, also if there is neither.
+    """
     title, text = form.get("title", ""), form.get("text", "")
     if chosen:
         return read_file(chosen[0].filename or "", chosen[0].stream, title, settings)
     return read_text(text, title, settings)
 
 
-def _wished(title: str) -> str | None:
-    wished = cut(one_line(title), LONGEST)
-    return wished or None
+def _requested_title(title: str) -> str | None:
+    return cut(one_line(title), LONGEST) or None
 
 
 def _kind_of(content: bytes, name: str | None, field: str) -> Kind:

@@ -1,4 +1,4 @@
-"""What can be taken away: the result as a file, and the document as it was handed in. And how to delete it all."""
+"""Downloads of a job's result and original document, and deletion of the document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 @documents.get("/jobs/<uuid:job_id>/result.md")
 @login_required  # type: ignore[untyped-decorator]
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The result as Markdown; 404 until there is one, 410 once it has been deleted."""
+    """Return the result as Markdown; 404 until there is one, 410 once it has been deleted."""
     job, saved = _saved(job_id)
     text = shown(job.workflow, saved).text.encode()
     return attachment(text, f"{result_name(job)}.md", "text/markdown; charset=utf-8")
@@ -43,7 +43,7 @@ def result(job_id: uuid.UUID) -> ResponseReturnValue:
 @documents.get("/jobs/<uuid:job_id>/result.txt")
 @login_required  # type: ignore[untyped-decorator]
 def result_as_text(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The result as plain text."""
+    """Return the result as plain text."""
     job, saved = _saved(job_id)
     text = as_text(shown(job.workflow, saved).text).encode()
     return attachment(text, f"{result_name(job)}.txt", "text/plain; charset=utf-8")
@@ -52,7 +52,7 @@ def result_as_text(job_id: uuid.UUID) -> ResponseReturnValue:
 @documents.get("/jobs/<uuid:job_id>/result.docx")
 @login_required  # type: ignore[untyped-decorator]
 def result_as_word(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The result as a Word document, with what made it in small print."""
+    """Return the result as a Word document, with how it was made in small print."""
     job, saved = _saved(job_id)
     title, text = result_name(job), shown(job.workflow, saved).text
     document = as_word(text, title=title, notes=provenance_of(job, saved.facts))
@@ -62,7 +62,10 @@ def result_as_word(job_id: uuid.UUID) -> ResponseReturnValue:
 @documents.get("/jobs/<uuid:job_id>/result.csv")
 @login_required  # type: ignore[untyped-decorator]
 def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The result as CSV, where it is a table. With a byte-order mark, without which Excel breaks every accent."""
+    """Return the result as CSV if it is a table, else 404.
+
+    The file starts with a byte-order mark, because Excel garbles every accented letter without it.
+    """
     job, saved = _saved(job_id)
     workflow = WORKFLOWS.get(job.workflow)
     if not isinstance(workflow, AsCsv):
@@ -72,12 +75,12 @@ def result_as_csv(job_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def result_name(job: JobView) -> str:
-    """What the result of a job is called as a file, without an ending."""
+    """Return the file name of a job's result, without an ending."""
     return _("%(work)s of %(document)s", work=title_of(job.workflow), document=job.title)
 
 
 def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
-    """This person's job and its result; 404 where either is missing, 410 where the result was deleted."""
+    """Return the user's job and its result. Aborts with 404 if one is missing, with 410 if the result was deleted."""
     with transaction() as database:
         job = job_views.job_of(database, job_id, current_account().id)
         saved = job_views.result_of(database, job_id, current_account().id)
@@ -89,7 +92,7 @@ def _saved(job_id: uuid.UUID) -> tuple[JobView, Result]:
 @documents.get("/jobs/<uuid:job_id>/original")
 @login_required  # type: ignore[untyped-decorator]
 def original(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The document, byte for byte; 410 once it has been deleted. A browser saves it and never opens it as a page."""
+    """Return the document byte for byte; 410 once it has been deleted. Browsers save it and never open it as a page."""
     with transaction() as database:
         job = job_views.job_of(database, job_id, current_account().id)
         document = job_views.original_of(database, job_id, current_account().id)
@@ -103,7 +106,7 @@ def original(job_id: uuid.UUID) -> ResponseReturnValue:
 @documents.get("/jobs/<uuid:job_id>/delete")
 @login_required  # type: ignore[untyped-decorator]
 def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
-    """What would be deleted, before anything is."""
+    """Ask for confirmation and show what will be deleted."""
     with transaction() as database:
         job = job_views.job_of(database, job_id, current_account().id)
         about = {} if job is None else deletion.jobs_about(database, job.document_id, current_account().id)
@@ -122,7 +125,7 @@ def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
 @documents.post("/jobs/<uuid:job_id>/delete")
 @login_required  # type: ignore[untyped-decorator]
 def delete(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Delete the document of this job, with all jobs about it."""
+    """Delete the document of this job, with all its jobs."""
     if not forget_document_of(job_id, current_account().id):
         abort(404)
     flash(str(messages.DOCUMENT_DELETED))

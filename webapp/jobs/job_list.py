@@ -1,4 +1,4 @@
-"""The list of what a person has handed in: which part of it is shown, and whether it has changed since."""
+"""The list of an account's documents: the part that is shown, and whether it has changed since."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webapp.jobs import deadlines
 from webapp.text.numbers import number
 
 PAGE = 20
-LONGEST_SEARCH = 100
+MAX_SEARCH_LENGTH = 100
 POLL_SECONDS = 4
 
 SHOWN: Mapping[str, tuple[str, frozenset[State] | None]] = {
@@ -28,12 +28,15 @@ SHOWN: Mapping[str, tuple[str, frozenset[State] | None]] = {
     "saved": (lazy("Saved"), frozenset({State.SUCCEEDED})),
     "stopped": (lazy("Stopped or cancelled"), frozenset({State.FAILED, State.CANCELLED})),
 }
-"""What can be chosen above the list: the word in the address, the word on the page, and the states it means."""
+"""The filters above the list: the value in the URL, the label on the page, and the states that it selects."""
 
 
 @dataclass(frozen=True)
 class MyDocuments:
-    """One page of the list. `older` is the cursor of the next, None on the last; `mark` changes when a row does."""
+    """Represents a page of the list. `older` is the cursor of the next page, None on the last.
+
+    `mark` changes when a row changes.
+    """
 
     jobs: Sequence[JobView]
     show: str
@@ -44,12 +47,12 @@ class MyDocuments:
 
     @property
     def narrowed(self) -> bool:
-        """Whether only a part of the documents was asked for."""
+        """Return True if a filter or a search is active."""
         return bool(self.show or self.words)
 
     @property
     def poll_seconds(self) -> int | None:
-        """How often to ask whether something has changed; None when nothing here will by itself."""
+        """Return the seconds between two polls; None if nothing in the list will change by itself."""
         return None if all(job.finished for job in self.jobs) else POLL_SECONDS
 
     @property
@@ -59,25 +62,25 @@ class MyDocuments:
 
     @property
     def announcement(self) -> str:
-        """What a screen reader says of the list when it changes: not each row, but how many stand where."""
+        """Return the text that a screen reader announces when the list changes: not each row, but the counts."""
         return " ".join(f"{SHOWN[word][0]}: {number(count)}." for word, count in self._counts.items() if count)
 
     @property
     def said(self) -> str:
-        """What there is to be announced, as a word."""
+        """Return a word that changes when the announcement does."""
         return "-".join(str(count) for count in self._counts.values())
 
     def address(self, endpoint: str, **changed: str | None) -> str:
-        """The address of this list, or of one that differs from it."""
-        wanted = {"show": self.show, "q": self.words, "before": self.before, **changed}
-        return url_for(endpoint, _external=False, **{name: value for name, value in wanted.items() if value})
+        """Return the URL of this list, with the given parameters changed."""
+        parameters = {"show": self.show, "q": self.words, "before": self.before, **changed}
+        return url_for(endpoint, _external=False, **{name: value for name, value in parameters.items() if value})
 
 
 def asked_for() -> MyDocuments:
-    """The part of the viewer's list that this request's address names. An unknown word counts as none."""
+    """Return the part of the user's list that the request asks for. Ignores an unknown filter."""
     show = request.args.get("show", "")
     show = show if show in SHOWN else ""
-    words = " ".join(request.args.get("q", "").replace("\0", "").split())[:LONGEST_SEARCH]
+    words = " ".join(request.args.get("q", "").replace("\0", "").split())[:MAX_SEARCH_LENGTH]
     before = request.args.get("before", "")
     found = _found(show, words, before)
     if deadlines.enforce(found):

@@ -1,4 +1,4 @@
-"""How often a job's page polls, and which changes it polls for."""
+"""The polling of a job's page: the interval, and the state of the page that a poll names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepting a wish, for pages and programs alike: one transaction, and then one attempt to send the message."""
+"""Submits jobs, for the pages and the API: one transaction, and then one try to send the message to the queue."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from webapp.services import services
 log = structlog.get_logger()
 
 LONGEST_KEY = 200
-MOST_ROUNDS = 5
-"""A job that has failed in so many rounds of attempts is not tried again at its owner's wish."""
+MAX_ROUNDS = 5
+"""The owner cannot try a job again once it has failed in this many rounds of attempts."""
 
 
 def offered() -> list[Workflow]:
-    """What can be asked for on this site: without an AI service, only what an extract will do for."""
+    """Return the workflows of this site: without an AI service, only those that can do with an extract."""
     return [workflow for workflow in WORKFLOWS.values() if supports(workflow)]
 
 
@@ -42,7 +42,7 @@ def supports(workflow: Workflow) -> bool:
 
 
 def workflow_of(name: str) -> Workflow:
-    """The workflow of that name. Raises NotAccepted."""
+    """Return the workflow of that name. Raises NotAccepted if there is none, or if this site does not support it."""
     workflow = WORKFLOWS.get(name)
     if workflow is None:
         raise NotAccepted("workflow_unknown", messages.NO_SUCH_WORKFLOW, field="workflow")
@@ -52,30 +52,30 @@ def workflow_of(name: str) -> Workflow:
 
 
 def options_of(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any]:
-    """The checked options. Raises NotAccepted, whose field is the option's name."""
+    """Return the checked options. Raises NotAccepted, whose field is the option's name."""
     try:
         return check_options(workflow, given)
     except OptionsWrong as wrong:
-        option = next((one for one in workflow.choices if one.name == wrong.option), None)
+        option = next((choice for choice in workflow.choices if choice.name == wrong.option), None)
         sentence = messages.option_wrong(option)
         raise NotAccepted("options_wrong", sentence, field=wrong.option or "options") from None
 
 
 def options_in_form(workflow: Workflow, form: Mapping[str, str]) -> dict[str, Any]:
-    """The options of a form that are this workflow's. Those of the others are there too, and do not count.
+    """Return the options of this workflow from a form. The form also has those of the other workflows; ignore them.
 
     A field is named for its workflow and its option, since two workflows may have an option of the same name.
     Raises NotAccepted, whose field is the form's.
     """
     fields = {option.name: f"{workflow.name}-{option.name}" for option in workflow.choices}
     try:
-        return options_of(workflow, {name: form[at] for name, at in fields.items() if at in form})
+        return options_of(workflow, {name: form[field] for name, field in fields.items() if field in form})
     except NotAccepted as refused:
         raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
 
 
 def usable_key(text: str | None) -> str | None:
-    """A client's key as it may be stored; None if there is none, or if it is no short printable word."""
+    """Return a client's key if it can be stored; None if there is none, or if it is long or not printable ASCII."""
     return text if text and len(text) <= LONGEST_KEY and text.isascii() and text.isprintable() else None
 
 
@@ -87,11 +87,11 @@ def submit(
     *,
     idempotency_key: str | None = None,
     fresh_run_key: str | None = None,
-    with_new: Callable[[Session, uuid.UUID], None] | None = None,
+    on_created: Callable[[Session, uuid.UUID], None] | None = None,
 ) -> AcceptedJob:
-    """Record the wish about a document that comes with it. Raises IdempotencyKeyReused and OverLimit.
+    """Submit a document and return its job. Raises IdempotencyKeyReused and OverLimit.
 
-    `with_new` is done in the same transaction when the job is a new one; if it raises, there is no job.
+    `on_created` is called in the same transaction if the job is new; if it raises, no job is created.
     """
     intent = Intent(
         account_id=account_id,
@@ -104,16 +104,16 @@ def submit(
     )
     with within_limits(), transaction() as session:
         recorded = accept_job(session, intent, handed_in.document, services().settings.terms)
-        if recorded.created and with_new is not None:
-            with_new(session, recorded.job_id)
+        if recorded.created and on_created is not None:
+            on_created(session, recorded.job_id)
     return _send(recorded)
 
 
 def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str | None) -> AcceptedJob | None:
-    """The same wish about the same document: a new job where the earlier one was cancelled or the key is fresh.
+    """Submit the same document again with the same options.
 
-    None: there is no such job, or its document has been deleted. Raises NotAccepted when such work is no longer done,
-    or when a limit is reached.
+    Creates a new job if the earlier one was cancelled or the key is new. Returns None if there is no such job, or if
+    its document has been deleted. Raises NotAccepted if the workflow is no longer offered, or if a limit is reached.
     """
     try:
         with within_limits(), transaction() as session:
@@ -138,7 +138,7 @@ def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str
 
 
 def is_still_offered(job: job_views.JobView) -> bool:
-    """Whether work like this job's is still done: an older job may name a workflow or an option that is gone."""
+    """Return True if this job's workflow and options are still offered: those of an older job may have been removed."""
     workflow = WORKFLOWS.get(job.workflow)
     if workflow is None or not supports(workflow):
         return False
@@ -150,9 +150,10 @@ def is_still_offered(job: job_views.JobView) -> bool:
 
 
 def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
-    """Put a failed job back, where the cause was a passing one. False if that is not offered, or no longer.
+    """Put a failed job back if its cause was a temporary one. Returns False if that is not possible, or no longer.
 
-    It is not handed in anew, and so does not count for the day; the other limits hold. Raises OverLimit.
+    The document is not submitted a second time, so it does not count towards the daily limit. The other limits hold.
+    Raises OverLimit.
     """
     settings = services().settings
     with within_limits(), transaction() as session:
@@ -175,14 +176,17 @@ def try_again(account_id: uuid.UUID, job_id: uuid.UUID) -> bool:
 
 
 def can_try_again(job: job_views.JobView) -> bool:
-    """Whether the owner may put this job back: it failed, of a cause that may have passed, the document is kept, and
-    not too many attempts were made already."""
-    passed = job.state is State.FAILED and messages.is_passing(job.error_category)
-    return passed and job.attempt < MOST_ROUNDS * services().settings.max_attempts and can_run_again(job)
+    """Return True if the owner may put this job back.
+
+    It must have failed of a cause that may be over, its document must be kept, and too many attempts must not have been
+    made already.
+    """
+    may_pass = job.state is State.FAILED and messages.is_passing(job.error_category)
+    return may_pass and job.attempt < MAX_ROUNDS * services().settings.max_attempts and can_run_again(job)
 
 
 def can_run_again(job: job_views.JobView) -> bool:
-    """Whether the same may be wished anew about this job's document: nothing of the two has been deleted."""
+    """Return True if this job's document can be submitted again: neither it nor the job's content has been deleted."""
     return job.original_kept and job.content_deleted_at is None and is_still_offered(job)
 
 

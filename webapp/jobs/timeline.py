@@ -1,4 +1,4 @@
-"""What happened to a job, told to its owner line by line."""
+"""The log of a job as its owner reads it, line by line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.jobs.messages import OWNER_TRIES_AGAIN, failure_of
 
 @dataclass(frozen=True)
 class TimelineLine:
-    """One thing that happened. `until` is when the next try is due, None if the line is not about one."""
+    """Represents one event in the log. `until` is when the next try is due, None if the line is not about one."""
 
     at: datetime
     text: str
@@ -23,7 +23,11 @@ class TimelineLine:
 
 
 def visible_events(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
-    """The events without those of a job that was looked at and went on waiting: the first of them tells it all."""
+    """Yield the events that the owner sees.
+
+    A job that waits is claimed and released again at each look. Only the first of these releases is shown, because the
+    others say nothing new.
+    """
     waits = False
     for event in events:
         waits_now = event.event == Event.RELEASE and event.facts.get("reason") in _WAITS
@@ -34,9 +38,9 @@ def visible_events(events: Iterable[JobEvent]) -> Iterator[JobEvent]:
 
 
 def timeline_line(event: JobEvent, made: str | None = None) -> TimelineLine | None:
-    """What happened, as the owner reads it; None for what only the machine cares about.
+    """Return the line for an event; None for an event that only matters to the system.
 
-    `made` is what was saved, None: it has no name here.
+    `made` is the title of the saved result, or None for the general one.
     """
     text = _log_text(Event(event.event), State(event.state), event.facts, made or _("Result"))
     until = event.facts.get("until") if event.state == State.RETRY_WAIT else None
@@ -44,12 +48,12 @@ def timeline_line(event: JobEvent, made: str | None = None) -> TimelineLine | No
 
 
 def who_did(event: JobEvent) -> str:
-    """Who made it happen, as an operator reads it; empty for the machine."""
+    """Return who caused the event, as an operator reads it; empty if the system did."""
     by = event.facts.get("by")
     if isinstance(by, str):
         return by
-    own = event.event in (Event.RECORD, Event.CANCEL) or event.facts.get("cause") == OWNER_TRIES_AGAIN
-    return "its owner" if own else ""
+    by_owner = event.event in (Event.RECORD, Event.CANCEL) or event.facts.get("cause") == OWNER_TRIES_AGAIN
+    return "its owner" if by_owner else ""
 
 
 UNCOUNTED = lazy("That does not count as an attempt.")

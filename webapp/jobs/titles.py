@@ -1,4 +1,4 @@
-"""Names of documents as pages show them: clean, short, and never cut in the middle of a character."""
+"""Titles of documents as pages show them: clean, short, and never cut in the middle of a character."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NAMELESS = lazy("Untitled document")
 
 
 def title_of_file(filename: str) -> str | None:
-    """The last part of the name a client gave, cleaned, as it was written; None if nothing is left of it.
+    """Return the last part of the file name that a client sent, cleaned; None if nothing is left of it.
 
-    Clients send whole paths, with either slash. The name is shown and offered for download, and never opens anything.
+    Clients send whole paths, with either slash. The name is shown and used for downloads. No file is ever opened by it.
     """
     last = filename.replace("\\", "/").rpartition("/")[2]
     name = one_line(last)
@@ -21,7 +21,7 @@ def title_of_file(filename: str) -> str | None:
 
 
 def title_of_text(text: str) -> str:
-    """The first words of a text."""
+    """Return the first words of a text."""
     line = next((found for found in map(one_line, text[:4000].splitlines()) if found), str(NAMELESS))
     line = line.lstrip("#>*-= ") or line
     if len(line) <= FIRST_WORDS:

@@ -1,4 +1,4 @@
-"""The words and the JSON for what a job used at the AI service."""
+"""The text and the JSON about what a job used at the AI service."""
 
 from __future__ import annotations
 
@@ -16,29 +16,32 @@ SMALLEST = Decimal("0.0001")
 
 
 def told_usage(calls: Sequence[ProviderCall], settings: Settings) -> Usage | None:
-    """What a job used. None where no AI service was asked, nor will be: an extract has no tokens to report."""
+    """Return what a job used.
+
+    Returns None if no AI service was called and none will be: an extract has no tokens to report.
+    """
     if all(call.provider == "local" for call in calls) and (calls or settings.ai_provider == "local"):
         return None
     return usage_of(calls, settings.prices)
 
 
 def usage_in_words(usage: Usage) -> str:
-    """1,234 tokens in, 210 out, 0.0012; of that wasted 0.0004."""
+    """Return the usage as a text such as "1,234 tokens in, 210 out, 0.0012; of that wasted 0.0004"."""
     total, wasted = usage.total, usage.wasted
     if not total.calls:
         return _("no call yet")
     if total.input_tokens is None:
         return _("not reported")
-    said = [_tokens(total) if total.cost is None else f"{_tokens(total)}, {money(total.cost)}"]
+    parts = [_tokens(total) if total.cost is None else f"{_tokens(total)}, {money(total.cost)}"]
     if wasted.input_tokens is not None:
-        what = _tokens(wasted) if wasted.cost is None else money(wasted.cost)
-        said.append(_("of that wasted %(what)s", what=what))
+        amount = _tokens(wasted) if wasted.cost is None else money(wasted.cost)
+        parts.append(_("of that wasted %(what)s", what=amount))
     if total.unreported:
         calls = number(total.unreported)
-        said.append(
+        parts.append(
             ngettext("not reported for %(num)s call", "not reported for %(num)s calls", total.unreported, num=calls)
         )
-    return "; ".join(said)
+    return "; ".join(parts)
 
 
 def _tokens(spent: Spent) -> str:
@@ -47,7 +50,7 @@ def _tokens(spent: Spent) -> str:
 
 
 def money(amount: Decimal) -> str:
-    """An amount without a currency, which nobody told us: cents for whole units, four places below."""
+    """Return an amount without a currency, which the settings do not name: two places from 1 on, four below."""
     if amount >= 1:
         return number(amount, 2, all_places=True)
     if 0 < amount < SMALLEST:
@@ -56,7 +59,7 @@ def money(amount: Decimal) -> str:
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:
-    """The same for programs. Amounts are text, since a float is no amount."""
+    """Return the usage as JSON. Amounts are strings, because a float cannot hold them exactly."""
     return {**_spent_json(usage.total), "wasted": _spent_json(usage.wasted)}
 
 

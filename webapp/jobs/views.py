@@ -1,4 +1,4 @@
-"""Handing in documents, and watching what becomes of them."""
+"""The pages on which users submit documents and follow their jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from webapp.http.errors import form_too_old, not_found
 from webapp.http.htmx import is_htmx
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, job_list, messages, polling
-from webapp.jobs.batch import MOST_AT_ONCE, BatchItem, submit_each
+from webapp.jobs.batch import MAX_FILES, BatchItem, submit_each
 from webapp.jobs.document_input import chosen_files, read_form
 from webapp.jobs.status import StatusPage, build_status_page
 from webapp.jobs.submission import (
@@ -43,6 +43,7 @@ from webapp.services import services
 jobs = Blueprint("jobs", __name__)
 
 DOUBLE_CLICK_SECONDS = 10
+"""A job that is submitted again this soon was sent by a double click, and needs no notice."""
 TOO_LATE = lazy("It was already finished, so there was nothing to cancel.")
 NOT_AGAIN = lazy("This cannot be tried again as it is. See below what can be done.")
 
@@ -50,7 +51,7 @@ NOT_AGAIN = lazy("This cannot be tried again as it is. See below what can be don
 @jobs.get("/")
 @login_required  # type: ignore[untyped-decorator]
 def home() -> ResponseReturnValue:
-    """The form, and what one has handed in so far."""
+    """Show the form, and the documents submitted so far."""
     return home_page()
 
 
@@ -60,7 +61,7 @@ def home_page(
     refused: Sequence[tuple[str, object]] = (),
     done: Sequence[str] = (),
 ) -> str:
-    """The first page, with what was typed kept, each error beside its field, and each refused file with its reason."""
+    """Render the first page: the form values kept, each error beside its field, each refused file with its reason."""
     settings = services().settings
     typed = request_body.typed()
     return render_template(
@@ -78,9 +79,9 @@ def home_page(
         refused=refused,
         notice=notice,
         idempotency_key=str(uuid.uuid4()),
-        most_at_once=MOST_AT_ONCE,
+        most_at_once=MAX_FILES,
         too_large=messages.file_too_large(settings.max_upload_bytes),
-        too_many=messages.too_many_files(MOST_AT_ONCE),
+        too_many=messages.too_many_files(MAX_FILES),
         settings=settings,
     )
 
@@ -93,7 +94,7 @@ def _is_paused() -> bool:
 @jobs.get("/jobs/mine")
 @login_required  # type: ignore[untyped-decorator]
 def mine() -> ResponseReturnValue:
-    """The list alone, for the page that shows it: 204 while it already shows everything there is to show."""
+    """Return the list alone, for the page that polls it; 204 while nothing has changed."""
     listed = job_list.asked_for()
     if listed.mark == request.args.get("mark"):
         return Response(status=204)
@@ -102,7 +103,7 @@ def mine() -> ResponseReturnValue:
 
 
 def _chosen(name: str | None) -> str:
-    """The workflow that is marked on the form: the one asked for, if it is offered; else the first."""
+    """Return the workflow that is selected on the form: the requested one if it is offered, else the first."""
     names = [workflow.name for workflow in offered()]
     return name if name in names else names[0]
 
@@ -110,20 +111,20 @@ def _chosen(name: str | None) -> str:
 @jobs.post("/jobs")
 @login_required  # type: ignore[untyped-decorator]
 def create() -> ResponseReturnValue:
-    """Accept a document, or several files as a job each. The same form sent again leads to the same jobs."""
+    """Accept a document, or several files with a job for each. The same form sent again leads to the same jobs."""
     key = usable_key(request.form.get("idempotency_key"))
     try:
         workflow = workflow_of(request.form.get("workflow", "summary"))
         options = options_in_form(workflow, request.form)
-        chosen = chosen_files(request.form, request.files, most=MOST_AT_ONCE)
+        chosen = chosen_files(request.form, request.files, max_files=MAX_FILES)
         if len(chosen) > 1:
             return _several(submit_each(current_account().id, chosen, workflow, options, key))
         document = read_form(request.form, chosen, services().settings)
         recorded = submit(current_account().id, document, workflow, options, idempotency_key=key)
-    except NotAccepted as refused:
+    except NotAccepted as refusal:
         if _by_script():
-            return {"error": refused.sentence, **refused.facts}, refused.status, refused.headers
-        return home_page({refused.field: refused.told}), refused.status, refused.headers
+            return {"error": refusal.sentence, **refusal.facts}, refusal.status, refusal.headers
+        return home_page({refusal.field: refusal.told}), refusal.status, refusal.headers
     except IdempotencyKeyReused:
         return ({"error": str(messages.KEY_REUSED)} if _by_script() else home_page(notice=messages.KEY_REUSED)), 409
     known = None if recorded.created else 1
@@ -132,42 +133,42 @@ def create() -> ResponseReturnValue:
 
 
 def _several(outcomes: Sequence[BatchItem]) -> ResponseReturnValue:
-    """What became of each of several files: to the list when all were taken, else the form with the reasons."""
-    taken = sum(one.refusal is None for one in outcomes)
-    said = messages.handed_in(taken)
+    """Redirect to the list if every file was accepted, else return the form with the reason for each refused file."""
+    taken = sum(item.refusal is None for item in outcomes)
+    message = messages.handed_in(taken)
     if taken == len(outcomes):
-        flash(said)
+        flash(message)
         return redirect(url_for("jobs.home"), 303)
-    refused = [(one.name, one.refusal) for one in outcomes if one.refusal is not None]
-    return home_page(refused=refused, done=[said] if taken else ()), 422
+    refused = [(item.name, item.refusal) for item in outcomes if item.refusal is not None]
+    return home_page(refused=refused, done=[message] if taken else ()), 422
 
 
 def _by_script() -> bool:
-    """Whether the page's own script sends the file, which shows its progress and wants to know where it went."""
+    """Return True if the page's own script sends the file. It shows the progress and expects the job's URL as JSON."""
     return request.accept_mimetypes.best == "application/json"
 
 
 @jobs.errorhandler(CSRFError)
 def keep_what_was_typed(error: CSRFError) -> ResponseReturnValue:
-    """A form that is too old comes back as a new one, with the text in it."""
+    """Return a form whose CSRF token has expired as a new form, with the text still in it."""
     if is_htmx() or request.endpoint != "jobs.create":
         return form_too_old(error)
-    said = messages.FORM_TOO_OLD if current_user.is_authenticated else messages.SIGNED_OUT
+    message = messages.FORM_TOO_OLD if current_user.is_authenticated else messages.SIGNED_OUT
     if _by_script():
-        return {"error": str(said), "form_too_old": True}, 400
+        return {"error": str(message), "form_too_old": True}, 400
     had_file = any(file.filename for file in request.files.values())
-    return home_page({"file": messages.FORM_TOO_OLD_FILE} if had_file else {}, notice=said), 400
+    return home_page({"file": messages.FORM_TOO_OLD_FILE} if had_file else {}, notice=message), 400
 
 
 @jobs.errorhandler(RequestEntityTooLarge)
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
-    """More than a form may hold: what was typed comes back, and the files do not."""
-    said = messages.request_too_large(services().settings.max_upload_bytes)
-    return ({"error": said} if _by_script() else home_page({"file": said})), 413
+    """Return the form with its values, but without the files, because the request was too large."""
+    message = messages.request_too_large(services().settings.max_upload_bytes)
+    return ({"error": message} if _by_script() else home_page({"file": message})), 413
 
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
-    """This person's job. Somebody else's is answered like one that never was."""
+    """Return the user's job. Aborts with 404 if there is none, also for a job of another account."""
     page = _page(job_id)
     if page is not None and deadlines.enforce([page.job]):
         page = _page(job_id)
@@ -186,9 +187,9 @@ def _page(job_id: uuid.UUID) -> StatusPage | None:
 @jobs.get("/jobs/<uuid:job_id>")
 @login_required  # type: ignore[untyped-decorator]
 def show(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Where the document is, what happened, and what was made of it, once it is there."""
+    """Show a job: its state, its log, and its result once there is one."""
     page = page_or_404(job_id)
-    # The second answer of a double click comes here too, and needs no words.
+    # The second request of a double click is redirected here too, and needs no notice.
     known = "known" in request.args and (page.job.now - page.job.created_at).total_seconds() > DOUBLE_CLICK_SECONDS
     return job_page(page, messages.HANDED_IN_BEFORE if known else None)
 
@@ -198,7 +199,7 @@ def job_page(page: StatusPage, notice: object | None = None) -> str:
 
 
 def fragment(page: StatusPage, *, announce: bool = True, notice: str | None = None) -> str:
-    """The status alone. `announce` False keeps a screen reader quiet when it was told all this before."""
+    """Render the status alone. With `announce` False, a screen reader does not read again what it announced before."""
     return render_template(
         "jobs/_status.html",
         page=page,
@@ -213,18 +214,18 @@ def fragment(page: StatusPage, *, announce: bool = True, notice: str | None = No
 @jobs.get("/jobs/<uuid:job_id>/status")
 @login_required  # type: ignore[untyped-decorator]
 def status(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The fragment a page polls for: 204 while it already shows everything there is to show."""
+    """Return the fragment that the page polls for; 204 while nothing has changed."""
     settings = services().settings
     known, tier = form_fields.number_asked("rev"), request.args.get("t", "")
     with transaction() as database:
-        pulse = poll_state_of(database, job_id, current_account().id)
+        poll_state = poll_state_of(database, job_id, current_account().id)
         unchanged = (
-            pulse is not None
-            and pulse.revision == known
-            and pulse.seconds_to_deadline > 0
-            and polling.tier_of(database, pulse, job_id, settings) == tier
+            poll_state is not None
+            and poll_state.revision == known
+            and poll_state.seconds_to_deadline > 0
+            and polling.tier_of(database, poll_state, job_id, settings) == tier
         )
-    if pulse is None:
+    if poll_state is None:
         return _gone(job_id)
     if unchanged:
         return Response(status=204)
@@ -233,7 +234,7 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def _gone(job_id: uuid.UUID) -> ResponseReturnValue:
-    """A page that polls for a job that is not there (any more) is sent to the page that says so, and polls no more."""
+    """Redirect a page that polls for a missing job to the page that says so, which ends the polling."""
     body, code = not_found()
     return body, code, {"HX-Redirect": url_for("jobs.show", job_id=job_id)}
 
@@ -241,12 +242,12 @@ def _gone(job_id: uuid.UUID) -> ResponseReturnValue:
 @jobs.post("/jobs/<uuid:job_id>/cancel")
 @login_required  # type: ignore[untyped-decorator]
 def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
-    """The owner wants no result any more."""
+    """Cancel the job."""
     with transaction() as database:
         cancelled = transitions.cancel(database, job_id, current_account().id)
     page = page_or_404(job_id)
-    wanted = (State.CANCELLED, State.CANCEL_REQUESTED)
-    notice = TOO_LATE if cancelled is None and page.job.state not in wanted else None
+    already_cancelled = page.job.state in (State.CANCELLED, State.CANCEL_REQUESTED)
+    notice = TOO_LATE if cancelled is None and not already_cancelled else None
     if is_htmx():
         return fragment(page, notice=notice)
     if notice:
@@ -257,26 +258,26 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
 @jobs.post("/jobs/<uuid:job_id>/again")
 @login_required  # type: ignore[untyped-decorator]
 def again(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Try a failed job again, wish a cancelled one after all, or do it afresh; the form's `mode` says which."""
+    """Try a failed job again, run a cancelled one, or run a saved one again; the form's `mode` says which."""
     mode = request.form.get("mode", "again")
     page = page_or_404(job_id)
     if mode == "again":
         try:
             put_back = try_again(current_account().id, job_id)
-        except OverLimit as refused:
-            return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
+        except OverLimit as refusal:
+            return job_page(page_or_404(job_id), refusal.told), refusal.status, refusal.headers
         if put_back or page_or_404(job_id).job.state in WAITING:
             return redirect(url_for("jobs.show", job_id=job_id), 303)
-        said = NOT_AGAIN if is_still_offered(page.job) else messages.NO_LONGER_OFFERED
-        return job_page(page_or_404(job_id), said), 409
+        message = NOT_AGAIN if is_still_offered(page.job) else messages.NO_LONGER_OFFERED
+        return job_page(page_or_404(job_id), message), 409
     fresh_run_key = usable_key(request.form.get("fresh_run_key")) if mode == "fresh" else None
     allowed = page.job.state is (State.SUCCEEDED if mode == "fresh" else State.CANCELLED)
     if not allowed or (mode == "fresh" and fresh_run_key is None):
         return job_page(page, NOT_AGAIN), 409
     try:
         recorded = submit_again(current_account().id, job_id, fresh_run_key=fresh_run_key)
-    except NotAccepted as refused:
-        return job_page(page_or_404(job_id), refused.told), refused.status, refused.headers
+    except NotAccepted as refusal:
+        return job_page(page_or_404(job_id), refusal.told), refusal.status, refusal.headers
     if recorded is None:
         return job_page(page_or_404(job_id), messages.ORIGINAL_GONE), 409
     return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)

@@ -1,4 +1,4 @@
-"""The notification settings page, and mail that the web process sends."""
+"""The notification settings page, and the messages that pages enqueue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Add the page of notification settings."""
+    """Register the page of notification settings."""
     from webapp.notifications import messages, views
 
     app.register_blueprint(views.notices)

@@ -1,4 +1,4 @@
-"""Mails and webhooks that a page asks for. The worker sends them; the page only owes them."""
+"""Enqueues the mails and webhooks that a page asks for. The worker sends them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def owe(
     account_id: uuid.UUID | None,
     useful_for_seconds: float,
 ) -> None:
-    """Owe one message, each time a new one, for people in the language that is spoken now.
+    """Enqueue a message. Each call enqueues a new one; a mail is written in the active language.
 
-    `account_id` None: it is about no account.
+    `account_id` is None if the message belongs to no account.
     """
     ledger.enqueue(
         database,
@@ -48,5 +48,5 @@ def owe_mail(
     account_id: uuid.UUID | None,
     useful_for_seconds: float,
 ) -> None:
-    """Owe a mail."""
+    """Enqueue a mail."""
     owe(database, Channel.EMAIL, address, what, facts, account_id=account_id, useful_for_seconds=useful_for_seconds)

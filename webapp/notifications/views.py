@@ -1,7 +1,7 @@
-"""What a person wants to be told, and where: the page for it, and the wish for one job.
+"""The notification settings page, and the e-mail setting of a single job.
 
-Mail goes to an address only after its owner has opened a link that was sent there: else anybody could register with
-somebody else's address and have titles of their own making mailed to it.
+Mail goes to an address only after its owner has opened a link that was sent there. Otherwise anybody could register
+with another person's address and have job titles of their own choice mailed to it.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ TEST_IS_USEFUL_SECONDS = 600
 
 
 def sender_key() -> str:
-    """What sending on demand is counted under."""
+    """Return the rate-limit key for messages that are sent on request."""
     return f"notices:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
 
 
 @notices.get("/account/notices")
 @login_required  # type: ignore[untyped-decorator]
 def show() -> ResponseReturnValue:
-    """What one is told, and what became of the last notices."""
+    """Show the notification settings, and the outcome of the last notifications."""
     return page()
 
 
 def page(*, error: str | None = None, typed: str | None = None, secret: str | None = None) -> str:
     with transaction() as database:
-        wish = preferences.preference_of(database, current_account().id)
+        preference = preferences.preference_of(database, current_account().id)
         last = {channel: ledger.latest_of(database, current_account().id, channel, limit=1) for channel in Channel}
-    url = wish.webhook_url if wish else None
+    url = preference.webhook_url if preference else None
     return render_template(
         "notifications/settings.html",
         can_mail=services().settings.can_mail,
-        confirmed=wish is not None and wish.email == current_account().email,
-        email_on=wish is not None and wish.email_on and wish.email == current_account().email,
+        confirmed=preference is not None and preference.email == current_account().email,
+        email_on=preference is not None and preference.email_on and preference.email == current_account().email,
         url=url,
-        gone=wish if wish and wish.webhook_gone_url and not url else None,
+        gone=preference if preference and preference.webhook_gone_url and not url else None,
         typed=url if typed is None else typed,
         error=error,
         secret=secret,
         mail=last_word(last[Channel.EMAIL]),
-        hook=last_word([one for one in last[Channel.WEBHOOK] if one.target == url]),
+        hook=last_word([notice for notice in last[Channel.WEBHOOK] if notice.target == url]),
         done=get_flashed_messages(),
     )
 
 
 def last_word(found: Sequence[Notice]) -> Notice | None:
-    """The newest notice of a channel; None: none was ever owed there."""
+    """Return the newest notification of a channel; None if there was never one."""
     return found[0] if found else None
 
 
@@ -77,17 +77,17 @@ def last_word(found: Sequence[Notice]) -> Notice | None:
 @login_required  # type: ignore[untyped-decorator]
 @limiter.limit("6 per hour", key_func=sender_key)
 def email() -> ResponseReturnValue:
-    """Switch mails on or off. An address that was never confirmed gets a link first."""
+    """Turn mails on or off. An address that was never confirmed gets a link first."""
     if not services().settings.can_mail:
         abort(404)
     account = current_account()
-    wanted = "on" in request.form
+    turn_on = "on" in request.form
     with transaction() as database:
-        wish = preferences.preference_of(database, account.id)
-        confirmed = wish is not None and wish.email == account.email
+        preference = preferences.preference_of(database, account.id)
+        confirmed = preference is not None and preference.email == account.email
         if confirmed:
-            preferences.set_email(database, account.id, account.email, on=wanted, language=language())
-        elif wanted:
+            preferences.set_email(database, account.id, account.email, on=turn_on, language=language())
+        elif turn_on:
             owe_mail(
                 database,
                 account.email,
@@ -96,17 +96,17 @@ def email() -> ResponseReturnValue:
                 account_id=account.id,
                 useful_for_seconds=LINK_LIVES_SECONDS,
             )
-    if wanted and not confirmed:
+    if turn_on and not confirmed:
         flash(messages.confirm_first(account.email))
     else:
-        flash(str(messages.EMAIL_ON if wanted else messages.EMAIL_OFF))
+        flash(str(messages.EMAIL_ON if turn_on else messages.EMAIL_OFF))
     return redirect(url_for("notices.show"), 303)
 
 
 @notices.get("/account/notices/confirm/<token>")
 @login_required  # type: ignore[untyped-decorator]
 def ask_to_confirm(token: str) -> ResponseReturnValue:
-    """The page a confirming link leads to. Only its button changes anything: programs open links in mails too."""
+    """Show the page of a confirmation link. Only its button changes anything: programs, too, open links in mails."""
     if not _is_theirs(token):
         flash(str(messages.LINK_TOO_OLD))
         return redirect(url_for("notices.show"), 303)
@@ -116,7 +116,7 @@ def ask_to_confirm(token: str) -> ResponseReturnValue:
 @notices.post("/account/notices/confirm/<token>")
 @login_required  # type: ignore[untyped-decorator]
 def confirm(token: str) -> ResponseReturnValue:
-    """The address is its owner's: mails are on."""
+    """Mark the e-mail address as confirmed and turn mails on."""
     if _is_theirs(token):
         with transaction() as database:
             preferences.set_email(database, current_account().id, current_account().email, on=True, language=language())
@@ -136,13 +136,13 @@ def _is_theirs(token: str) -> bool:
 @login_required  # type: ignore[untyped-decorator]
 @limiter.limit("30 per hour", key_func=sender_key)
 def webhook() -> ResponseReturnValue:
-    """Where to send what happens; the answer shows the secret, this once. The same address again: a new secret."""
+    """Set the URL of the webhook and show its secret, only once. The same URL again gets a new secret."""
     typed = request.form.get("url", "").strip()
     try:
-        # The name is resolved by the worker at each delivery: here a slow name server would hold up the site.
+        # The worker resolves the host name at each delivery. Here, a slow name server would hold up the site.
         read_target(typed, loopback=services().settings.webhook_loopback)
-    except TargetRefused as refused:
-        return page(error=messages.TARGETS[refused.code], typed=typed[:600]), 422
+    except TargetRefused as refusal:
+        return page(error=messages.TARGETS[refusal.code], typed=typed[:600]), 422
     with transaction() as database:
         secret = preferences.set_webhook(database, current_account().id, typed)
     return page(secret=secret), 201
@@ -151,7 +151,7 @@ def webhook() -> ResponseReturnValue:
 @notices.post("/account/notices/webhook/remove")
 @login_required  # type: ignore[untyped-decorator]
 def remove_webhook() -> ResponseReturnValue:
-    """Send nothing there any more."""
+    """Remove the webhook."""
     with transaction() as database:
         preferences.remove_webhook(database, current_account().id)
     flash(str(messages.WEBHOOK_REMOVED))
@@ -162,11 +162,13 @@ def remove_webhook() -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 @limiter.limit("10 per 10 minutes", key_func=sender_key)
 def test() -> ResponseReturnValue:
-    """Send something harmless by the way the notices go."""
+    """Send a test message over the channel of the notifications."""
     channel = Channel.EMAIL if request.form.get("channel") == Channel.EMAIL else Channel.WEBHOOK
     with transaction() as database:
-        wish = preferences.preference_of(database, current_account().id)
-        target = None if wish is None else wish.email if channel is Channel.EMAIL else wish.webhook_url
+        preference = preferences.preference_of(database, current_account().id)
+        target = None
+        if preference is not None:
+            target = preference.email if channel is Channel.EMAIL else preference.webhook_url
         if target is None:
             abort(404)
         owe(
@@ -185,7 +187,7 @@ def test() -> ResponseReturnValue:
 @notices.post("/jobs/<uuid:job_id>/email")
 @login_required  # type: ignore[untyped-decorator]
 def for_job(job_id: uuid.UUID) -> ResponseReturnValue:
-    """For this one job, mail or none, whatever is said for all."""
+    """Turn the mail for this job on or off, whatever the setting for all jobs is."""
     with transaction() as database:
         if job_views.job_of(database, job_id, current_account().id) is None:
             abort(404)
@@ -197,5 +199,5 @@ def for_job(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @notices.errorhandler(RateLimitExceeded)
 def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
-    """Nothing was sent or changed."""
+    """Return the page with a message after too many requests. Nothing was sent or changed."""
     return page(error=messages.TOO_MANY), 429

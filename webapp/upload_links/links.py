@@ -1,7 +1,7 @@
-"""Links by which people without an account hand in documents, for the account that made the link.
+"""Upload links: people without an account submit documents for the account that made the link.
 
-The address of a link is its id, signed; what it allows is its row, so that a link can be revoked and never allows more
-than was said. The database's clock and counter decide.
+The URL of a link is its signed id. Its row stores what it allows, so that it can be revoked and never allows more than
+its owner chose. The clock and the counter of the database decide.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from webapp.services import site_origin
 from webapp.upload_links import signed_urls
 
 MOST_LINKS = 1000
-"""Open links of one account."""
+"""The most open links of an account."""
 EXPIRES_IN, SHORTEST, LONGEST = 3600, 60, 365 * 24 * 3600
-"""Seconds: what a link lives if nothing is said, at least, and at most."""
+"""The lifetime of a link in seconds: the default, the shortest, and the longest."""
 MOST_USES, MOST_ORIGINS, LONGEST_ADDRESS, LONGEST_NAME = 10_000, 10, 2000, 60
-# Only such text ever becomes part of a header, so that nothing can be smuggled into it. http is for one's own machine.
+# Only text that matches goes into a header, so that nothing can be injected there. http is for local development.
 ORIGIN = r"^(https://[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?$"
 ADDRESS = ORIGIN.removesuffix("$") + r"([/?#][!#$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?$"
 
 
 class LinkState(StrEnum):
-    """Whether documents may be handed in by a link, and if not, why. Those of a disabled account count as revoked."""
+    """Represents whether a link accepts documents, and if not, why. Links of a disabled account count as revoked."""
 
     OPEN = "open"
     USED_UP = "used_up"
@@ -44,18 +44,18 @@ class LinkState(StrEnum):
 
 
 class LinkClosed(Exception):
-    """The link takes no document now."""
+    """Raised if the link does not accept documents now."""
 
 
 class TooManyLinks(Exception):
-    """The account has as many open links as it may."""
+    """Raised if the account has reached the limit of open links."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a link allows, and what is made of the documents. `return_url` None: there is no way back to show.
+    """Represents what a link allows, and what is made of the documents.
 
-    `name` is for its owner alone; None: it has none.
+    `return_url` is None if no way back is shown. `name` is shown only to the owner; None if the link has none.
     """
 
     name: str | None
@@ -70,36 +70,36 @@ class Terms:
 
 @dataclass(frozen=True)
 class Link:
-    """A link and whether it is open, by the database's clock."""
+    """Represents a link with its state by the clock of the database."""
 
     row: UploadLink
     state: LinkState
 
     @property
     def token(self) -> str:
-        """What stands for it in its address."""
+        """Return the signed token of the link in its URL."""
         return signed_urls.sign(signed_urls.LINK, self.row.id)
 
     @property
     def address(self) -> str:
-        """Where the form is. Whoever has this may use it."""
+        """Return the URL of the form. Everybody who has it can use the link."""
         return site_origin() + url_for("embed.form", token=self.token)
 
     @property
     def html(self) -> str:
-        """What shows the form on a page of another site: at most two lines, to be copied as they are."""
+        """Return the HTML that shows the form on a page of another site: at most two lines, to be copied unchanged."""
         return render_template(
             "upload_links/_embed_code.html", upload_url=self.address, framed=bool(self.row.frame_origins)
         )
 
 
 def is_origin(text: str) -> bool:
-    """Whether this may be named as a site that shows the form."""
+    """Return True if the text is an origin that may be named as a site that shows the form."""
     return re.fullmatch(ORIGIN, text) is not None
 
 
 def is_address(text: str) -> bool:
-    """Whether the pages may lead back there."""
+    """Return True if the text is a URL that the pages may link back to."""
     return len(text) <= LONGEST_ADDRESS and re.fullmatch(ADDRESS, text) is not None
 
 
@@ -114,9 +114,9 @@ def _links() -> Select[Any]:
 
 
 def make_link(session: Session, account_id: uuid.UUID, terms: Terms, *, kept_days: int) -> uuid.UUID:
-    """Make a link; its id. Those that ended `kept_days` ago are forgotten: what came by them is gone by then too.
+    """Make a link and return its id. Raises TooManyLinks.
 
-    Raises TooManyLinks.
+    Deletes the account's links that ended more than `kept_days` ago: the documents from them are gone by then too.
     """
     ended = func.least(UploadLink.expires_at, func.coalesce(UploadLink.revoked_at, UploadLink.expires_at))
     session.execute(
@@ -126,8 +126,8 @@ def make_link(session: Session, account_id: uuid.UUID, terms: Terms, *, kept_day
     )
     is_open = UploadLink.revoked_at.is_(None) & (UploadLink.expires_at > func.now())
     is_open &= UploadLink.uses < UploadLink.max_uses
-    open_ones = select(func.count()).select_from(UploadLink).where(UploadLink.account_id == account_id, is_open)
-    if session.execute(open_ones).scalar_one() >= MOST_LINKS:
+    open_links = select(func.count()).select_from(UploadLink).where(UploadLink.account_id == account_id, is_open)
+    if session.execute(open_links).scalar_one() >= MOST_LINKS:
         raise TooManyLinks
     link_id = uuid.uuid4()
     link = UploadLink(
@@ -148,13 +148,13 @@ def make_link(session: Session, account_id: uuid.UUID, terms: Terms, *, kept_day
 
 
 def link_of(session: Session, link_id: uuid.UUID, account_id: uuid.UUID) -> Link | None:
-    """The account's link. None for a missing one and for somebody else's alike."""
+    """Return the account's link. Returns None both for a missing link and for another account's."""
     row = session.execute(_links().where(UploadLink.id == link_id, UploadLink.account_id == account_id)).one_or_none()
     return None if row is None else Link(row[0], LinkState(row[1]))
 
 
 def links_of(session: Session, account_id: uuid.UUID, *, limit: int, before: Cursor | None) -> list[Link]:
-    """The account's links, newest first. `before` is where the last page ended."""
+    """Return the account's links, newest first. `before` is the position at which the last page ended."""
     statement = _links().where(UploadLink.account_id == account_id)
     if before is not None:
         statement = statement.where(tuple_(UploadLink.created_at, UploadLink.id) < tuple_(*before))
@@ -163,7 +163,7 @@ def links_of(session: Session, account_id: uuid.UUID, *, limit: int, before: Cur
 
 
 def revoke(session: Session, link_id: uuid.UUID, account_id: uuid.UUID) -> None:
-    """Close the account's link for good, and the pages of what was handed in by it. Nothing if it has none."""
+    """Revoke the account's link for good, and with it the pages of its documents. A missing link is ignored."""
     session.execute(
         update(UploadLink)
         .where(UploadLink.id == link_id, UploadLink.account_id == account_id)
@@ -173,18 +173,18 @@ def revoke(session: Session, link_id: uuid.UUID, account_id: uuid.UUID) -> None:
 
 
 def jobs_by(link_id: uuid.UUID) -> Select[uuid.UUID]:
-    """The ids of the jobs that were handed in by a link."""
+    """Return a query for the ids of the jobs that were submitted by a link."""
     return select(UploadLinkUse.job_id).where(UploadLinkUse.link_id == link_id)
 
 
 def link_at(session: Session, token: str) -> Link | None:
-    """The link of an address, whether or not it is open; None for an address that we never gave."""
-    read = signed_urls.read(signed_urls.LINK, token, 1)
-    return None if read is None else _link(session, read[0])
+    """Return the link of a token, open or not; None for a token that this site did not sign."""
+    ids = signed_urls.read(signed_urls.LINK, token, 1)
+    return None if ids is None else _link(session, ids[0])
 
 
 def take_use(session: Session, link_id: uuid.UUID, job_id: uuid.UUID) -> None:
-    """Count a job that was just recorded, in its transaction. Raises LinkClosed; then nothing may be committed."""
+    """Count a job that was just created, in its transaction. Raises LinkClosed; the caller must then roll back."""
     taken = session.execute(
         update(UploadLink)
         .where(
@@ -204,17 +204,20 @@ def take_use(session: Session, link_id: uuid.UUID, job_id: uuid.UUID) -> None:
 
 
 def receipt_of(link_id: uuid.UUID, job_id: uuid.UUID) -> str:
-    """What stands for a handed-in document in the address of its page."""
+    """Return the signed token of a submitted document in the URL of its page."""
     return signed_urls.sign(signed_urls.RECEIPT, link_id, job_id)
 
 
 def link_and_job_at(session: Session, receipt: str) -> tuple[Link, uuid.UUID | None] | None:
-    """What a receipt stands for; the job is None once it is deleted. None for a receipt that we never gave."""
-    read = signed_urls.read(signed_urls.RECEIPT, receipt, 2)
-    link = None if read is None else _link(session, read[0])
-    if read is None or link is None:
+    """Return the link and the job of a receipt; the job is None once it is deleted.
+
+    Returns None for a receipt that this site did not sign.
+    """
+    ids = signed_urls.read(signed_urls.RECEIPT, receipt, 2)
+    link = None if ids is None else _link(session, ids[0])
+    if ids is None or link is None:
         return None
-    job_id = session.execute(jobs_by(read[0]).where(UploadLinkUse.job_id == read[1])).scalar_one_or_none()
+    job_id = session.execute(jobs_by(ids[0]).where(UploadLinkUse.job_id == ids[1])).scalar_one_or_none()
     return link, job_id
 
 

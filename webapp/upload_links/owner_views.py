@@ -1,4 +1,4 @@
-"""The page on which a person sees their upload links, makes one, and revokes one. Programs do the same by the API."""
+"""The page on which users list, make and revoke their upload links. The API offers the same to programs."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ my_upload_links = Blueprint("my_upload_links", __name__)
 
 PAGE = 20
 LIFE, USES = "month", "10"
-"""What the form says at first: for a page that stays as it is, and for no more documents than one would pay for."""
-LONGEST_SHOWN = 80
+"""The defaults of the form: long enough for a page that stays as it is, and few enough documents to pay for."""
+MAX_SHOWN_LENGTH = 80
 
 
 @my_upload_links.get("/account/upload-links")
 @login_required  # type: ignore[untyped-decorator]
 def show() -> ResponseReturnValue:
-    """One's links, newest first, and the form for another."""
+    """List the user's upload links, newest first, with the form to make another."""
     return page()
 
 
 @my_upload_links.post("/account/upload-links")
 @login_required  # type: ignore[untyped-decorator]
 def make() -> ResponseReturnValue:
-    """Make a link; the answer shows what to put on one's page, this once."""
+    """Make a link and show the HTML to put on a page. It is shown only once."""
     errors: dict[str, str] = {}
     terms = read_terms(request.form, errors)
     if terms is None:
@@ -58,7 +58,7 @@ def make() -> ResponseReturnValue:
 @my_upload_links.post("/account/upload-links/<uuid:link_id>/revoke")
 @login_required  # type: ignore[untyped-decorator]
 def revoke(link_id: uuid.UUID) -> ResponseReturnValue:
-    """Close a link for good."""
+    """Revoke a link for good."""
     with transaction() as session:
         found = links.link_of(session, link_id, current_account().id)
         links.revoke(session, link_id, current_account().id)
@@ -69,7 +69,7 @@ def revoke(link_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def page(*, errors: Mapping[str, str] | None = None, made: Link | None = None) -> str:
-    """The page with each error beside its field; `made` is the link that was just made."""
+    """Render the page with each error beside its field; `made` is the link that was just made."""
     before = pagination.read(request.args.get("before", ""))
     with transaction() as session:
         found = links.links_of(session, current_account().id, limit=PAGE + 1, before=before)
@@ -96,11 +96,11 @@ def page(*, errors: Mapping[str, str] | None = None, made: Link | None = None) -
 
 
 def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
-    """What the form asks for; None where something is wrong with it, and what that is stands in `errors`, by field."""
+    """Return the terms in the form. Returns None if a field is wrong, and adds the messages to `errors` by field."""
     name = cut(one_line(form.get("name", "")), links.LONGEST_NAME)
     uses = form_fields.number_in(form.get("max_uses", "").strip(), links.MOST_USES)
     life = words.LIVES.get(form.get("life", ""))
-    back = form.get("return_url", "").strip()
+    return_url = form.get("return_url", "").strip()
     origins = _origins(form.get("frame_origins", ""), errors)
     if not name:
         errors["name"] = words.NAME_MISSING
@@ -108,13 +108,13 @@ def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
         errors["max_uses"] = words.uses_wrong()
     if life is None:
         errors["life"] = words.LIFE_WRONG
-    if back and not links.is_address(back):
+    if return_url and not links.is_address(return_url):
         errors["return_url"] = words.RETURN_WRONG
     try:
         workflow = workflow_of(form.get("workflow", "summary"))
         options = options_in_form(workflow, form)
-    except NotAccepted as refused:
-        errors[refused.field] = refused.sentence
+    except NotAccepted as refusal:
+        errors[refusal.field] = refusal.sentence
         return None
     if errors or uses is None or life is None:
         return None
@@ -125,17 +125,17 @@ def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
         expires_in_seconds=life[0],
         max_uses=uses,
         frame_origins=origins,
-        return_url=back or None,
+        return_url=return_url or None,
         show_result="show_result" in form,
     )
 
 
 def _origins(typed: str, errors: dict[str, str]) -> list[str]:
-    """The sites that were named, one a line or a word."""
-    found = [(one, _origin_in(one)) for one in typed.split()]
-    wrong = next((one for one, origin in found if origin is None), None)
+    """Return the sites that were typed, separated by white space. Adds a message to `errors` if any is wrong."""
+    found = [(site, _origin_in(site)) for site in typed.split()]
+    wrong = next((site for site, origin in found if origin is None), None)
     if wrong is not None:
-        errors["frame_origins"] = words.site_wrong(cut(one_line(wrong), LONGEST_SHOWN))
+        errors["frame_origins"] = words.site_wrong(cut(one_line(wrong), MAX_SHOWN_LENGTH))
     origins = list(dict.fromkeys(origin for _, origin in found if origin is not None))
     if len(origins) > links.MOST_ORIGINS:
         errors["frame_origins"] = words.too_many_sites()
@@ -143,10 +143,10 @@ def _origins(typed: str, errors: dict[str, str]) -> list[str]:
 
 
 def _origin_in(typed: str) -> str | None:
-    """The site that somebody means who types its name, or copies the address of one of its pages."""
+    """Return the origin of a site name or of the URL of any of its pages; None if it is not a usable origin."""
     try:
-        address = urlsplit(typed if "://" in typed else f"https://{typed}")
+        url = urlsplit(typed if "://" in typed else f"https://{typed}")
     except ValueError:
         return None
-    origin = f"{address.scheme}://{address.netloc}".lower()
+    origin = f"{url.scheme}://{url.netloc}".lower()
     return origin if links.is_origin(origin) else None

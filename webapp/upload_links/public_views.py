@@ -1,8 +1,9 @@
-"""What people without an account see: the form of an upload link, and what became of what they handed in.
+"""The public pages of an upload link: its form, and the status of a submitted document.
 
-These pages are made to be shown in a frame of another site, where browsers keep cookies back. So no session is read or
-begun here: the right to be here is in the address, and the form brings a proof that it was made here. Who is signed in
-to Waybill in the same browser is nobody here. Only the origins that the link names may show these pages.
+These pages are made to be shown in a frame of another site, where browsers withhold cookies. So no session is read or
+started here: the URL grants access, and the form carries a token that proves that this site made it. A user who is
+signed in to Waybill in the same browser is treated as signed out here. Only the origins that the link names may frame
+these pages.
 """
 
 from __future__ import annotations
@@ -48,21 +49,24 @@ def forget_who_is_signed_in(endpoint: str | None, values: dict[str, object] | No
 
 @embed.after_request
 def let_be_framed(response: Response) -> Response:
-    """By the origins of the link, where there is one."""
+    """Allow framing by the origins of the link, if there is a link."""
     response.headers["Content-Security-Policy"] = content_security_policy(g.get("frame_origins", ()))
     response.headers["X-Robots-Tag"] = "noindex"
     return response
 
 
 def sender_key() -> str:
-    """Who hands in by which link, without the link itself: Redis is told nothing that opens anything."""
+    """Return the rate-limit key: the client's address and a hash of the link's token.
+
+    The token is hashed so that Redis stores nothing that grants access.
+    """
     token = str((request.view_args or {}).get("token"))
     return f"upload:{hashlib.sha256(token.encode()).hexdigest()[:32]}:{client_address()}"
 
 
 @embed.get("/embed/<token>")
 def form(token: str) -> ResponseReturnValue:
-    """The form, or why it takes nothing now."""
+    """Show the form, or the reason why the link is closed."""
     link = _link_or_404(token)
     return form_page(link) if link.state is LinkState.OPEN else closed_page(link)
 
@@ -78,12 +82,12 @@ def hand_in(token: str) -> ResponseReturnValue:
     try:
         if form_key is None:
             raise NotAccepted("form_too_old", public_messages.FORM_TOO_OLD, field="form", status=400)
-        chosen = chosen_files(request.form, request.files, most=1)
+        chosen = chosen_files(request.form, request.files, max_files=1)
         job_id = _record(link, read_form(request.form, chosen, services().settings), form_key)
-    except OverLimit as refused:
-        return *form_page(link, {"form": refused.told_to_sender}, refused.status), refused.headers
-    except NotAccepted as refused:
-        return form_page(link, {refused.field: refused.told}, refused.status)
+    except OverLimit as refusal:
+        return *form_page(link, {"form": refusal.told_to_sender}, refusal.status), refusal.headers
+    except NotAccepted as refusal:
+        return form_page(link, {refusal.field: refusal.told}, refusal.status)
     except LinkClosed:
         return closed_page(_link_or_404(token))
     except IntegrityError:  # the account was deleted between two of our statements
@@ -93,7 +97,10 @@ def hand_in(token: str) -> ResponseReturnValue:
 
 
 def _record(link: Link, handed_in: SubmittedDocument, form_key: uuid.UUID) -> uuid.UUID:
-    """The job of this form. A wish of its own: who else handed in the same document is nobody's business."""
+    """Submit the document of a form and return its job.
+
+    It is always a new job, so that a sender never learns that somebody else submitted the same document.
+    """
     workflow = workflow_of(link.row.workflow)
     try:
         options = check_options(workflow, link.row.options)
@@ -105,20 +112,20 @@ def _record(link: Link, handed_in: SubmittedDocument, form_key: uuid.UUID) -> uu
         workflow,
         options,
         fresh_run_key=f"upload-link-{link.row.id.hex}-{form_key.hex}",
-        with_new=lambda session, job_id: links.take_use(session, link.row.id, job_id),
+        on_created=lambda session, job_id: links.take_use(session, link.row.id, job_id),
     ).job_id
 
 
 @embed.errorhandler(RequestEntityTooLarge)
 def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
-    """More than a form may hold: what was typed comes back, and the file does not."""
+    """Return the form with its values, but without the file, because the request was too large."""
     sentence = messages.file_too_large(services().settings.max_upload_bytes)
     return form_page(_link_or_404(_token()), {"file": sentence}, 413)
 
 
 @embed.errorhandler(RateLimitExceeded)
 def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
-    """Too many in too short a time from one address."""
+    """Return the form with a message after too many requests from one client address."""
     sentence = public_messages.too_often(seconds_until_allowed())
     response = Response(*form_page(_link_or_404(_token()), {"form": sentence}, 429))
     response.headers["Retry-After"] = str(seconds_until_allowed())
@@ -131,7 +138,7 @@ def _token() -> str:
 
 @embed.get("/handed-in/<receipt>")
 def show(receipt: str) -> ResponseReturnValue:
-    """What became of a document, for whoever handed it in."""
+    """Show the status of a document to its sender."""
     link, page = _page(receipt)
     if page is None:
         return gone_page(link)
@@ -140,7 +147,7 @@ def show(receipt: str) -> ResponseReturnValue:
 
 @embed.get("/handed-in/<receipt>/status")
 def status(receipt: str) -> ResponseReturnValue:
-    """The fragment the page polls for: 204 while it shows everything there is to show."""
+    """Return the fragment that the page polls for; 204 while nothing has changed."""
     link, page = _page(receipt)
     if page is None:
         return "", 404, {"HX-Redirect": url_for("embed.show", receipt=receipt)}
@@ -155,7 +162,7 @@ def status(receipt: str) -> ResponseReturnValue:
 
 @embed.get("/handed-in/<receipt>/result.md")
 def result(receipt: str) -> ResponseReturnValue:
-    """The result as Markdown, where the link lets it be shown; 404 until there is one."""
+    """Return the result as Markdown if the link allows it; 404 until there is one."""
     link, page = _page(receipt)
     if page is None or page.result is None or not link.row.show_result:
         abort(404)
@@ -172,7 +179,7 @@ def _link_or_404(token: str) -> Link:
 
 
 def _page(receipt: str) -> tuple[Link, StatusPage | None]:
-    """The link and the job behind a receipt; no job once it is deleted, or when the link was revoked."""
+    """Return the link and the job of a receipt; no job once it is deleted, or if the link was revoked."""
     with transaction() as session:
         found = links.link_and_job_at(session, receipt)
         if found is None:
@@ -186,8 +193,8 @@ def _page(receipt: str) -> tuple[Link, StatusPage | None]:
 
 
 def _shown(link: Link, page: StatusPage, receipt: str) -> dict[str, object]:
-    # The address of a document's page may be passed on, and must not let others hand in. So it says nothing of the
-    # link, unless the link stands beside it, as it does for whoever has just handed something in.
+    # The URL of a document's page may be passed on, and must not let others submit documents. So the page shows the
+    # link only if the link's token is in the URL too, as it is right after a document was submitted.
     by = link.token if request.args.get("by") == link.token else None
     return {
         "link": link,
@@ -202,7 +209,7 @@ def _shown(link: Link, page: StatusPage, receipt: str) -> dict[str, object]:
 
 
 def form_page(link: Link, errors: Mapping[str, object] | None = None, status: int = 200) -> tuple[str, int]:
-    """The form with what was typed kept, and each error beside its field."""
+    """Render the form with its values kept, and each error beside its field."""
     page = render_template(
         "upload_links/public/form.html",
         link=link,
@@ -217,20 +224,20 @@ def form_page(link: Link, errors: Mapping[str, object] | None = None, status: in
 
 
 def closed_page(link: Link) -> tuple[str, int]:
-    """Why the link takes nothing."""
+    """Render the reason why the link accepts no documents."""
     return render_template(
         "upload_links/public/closed.html", said=public_messages.CLOSED[link.state], back=_way_back(link)
     ), 410
 
 
 def gone_page(link: Link) -> tuple[str, int]:
-    """The document was deleted, or the link was revoked."""
+    """Render the page for a document that was deleted, or whose link was revoked."""
     return render_template(
         "upload_links/public/closed.html", said=public_messages.HANDED_IN_GONE, back=_way_back(link)
     ), 410
 
 
 def _way_back(link: Link) -> tuple[str, str] | None:
-    """Where the owner wants people to go on, and the name of that site; None if nothing was said."""
-    address = link.row.return_url
-    return None if address is None else (address, urlsplit(address).hostname or address)
+    """Return the URL to which the owner sends people back, and the name of that site; None if the link has none."""
+    url = link.row.return_url
+    return None if url is None else (url, urlsplit(url).hostname or url)

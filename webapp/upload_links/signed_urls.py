@@ -1,4 +1,4 @@
-"""Addresses that nobody can guess: ids signed with the site's secret, each sort with a salt of its own."""
+"""URLs that nobody can guess: ids signed with the site's secret, with a separate salt for each kind."""
 
 from __future__ import annotations
 
@@ -12,31 +12,35 @@ from itsdangerous import BadSignature, Signer, TimestampSigner
 S = TypeVar("S", bound=Signer)
 LINK, RECEIPT, FORM = "upload-link", "handed-in", "upload-form"
 FORM_SECONDS = 24 * 3600
-"""How long a form may stay open before it is sent."""
+"""A form must be sent within this time after it was opened."""
 
 
 def sign(salt: str, *ids: uuid.UUID) -> str:
-    """The ids as a word for an address."""
-    return _signer(Signer, salt).sign("".join(one.hex for one in ids)).decode()
+    """Return the ids as a signed token for a URL."""
+    return _signer(Signer, salt).sign("".join(item.hex for item in ids)).decode()
 
 
 def read(salt: str, signed: str, ids: int) -> list[uuid.UUID] | None:
-    """The so many ids of a word that `sign` made with this salt; None for anything else."""
+    """Return the ids of a token that `sign` made with this salt. `ids` is their number.
+
+    Returns None for anything else.
+    """
     try:
         found = _ids(_signer(Signer, salt).unsign(signed.encode()), ids)
     except (BadSignature, UnicodeError):
         return None
-    # A signature can be spelt in many ways that are read alike, and what is counted by the word would count for each.
+    # Several spellings of a signature decode to the same bytes. Only the one from `sign` is accepted: rate limits count
+    # by token, and each spelling would get a limit to itself.
     return found if found is not None and sign(salt, *found) == signed else None
 
 
 def sign_form(link_id: uuid.UUID, form_key: uuid.UUID) -> str:
-    """The proof that a form was made here, for this link, and when."""
+    """Return a token which proves that this site made the form, for which link, and when."""
     return _signer(TimestampSigner, FORM).sign(link_id.hex + form_key.hex).decode()
 
 
 def read_form(signed: str, link_id: uuid.UUID) -> uuid.UUID | None:
-    """The key of a form that was made here for this link, not too long ago; None for anything else."""
+    """Return the key of a form that this site made for this link within `FORM_SECONDS`; None for anything else."""
     try:
         found = _ids(_signer(TimestampSigner, FORM).unsign(signed.encode(), max_age=FORM_SECONDS), 2)
     except (BadSignature, UnicodeError):
@@ -53,4 +57,4 @@ def _signer(kind: type[S], salt: str) -> S:
 def _ids(text: bytes, count: int) -> list[uuid.UUID] | None:
     if len(text) != 32 * count:
         return None
-    return [uuid.UUID(text[at : at + 32].decode()) for at in range(0, len(text), 32)]
+    return [uuid.UUID(text[start : start + 32].decode()) for start in range(0, len(text), 32)]

@@ -102,16 +102,16 @@ def test_somebody_elses_document_stays(ada: Person, bob: Person, bench: WebHarne
 def test_without_the_owner_in_the_query_it_would_not_stay(
     bob: Person, bench: WebHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control."""
+    """Check the negative control: without the owner in the query, the test above would fail."""
     from tasks.ledger.reports import job_views
 
     real = deletion.delete_document
 
-    def forget_anybodys(session, document_id, account_id):
+    def delete_anybodys(session, document_id, account_id):
         return real(session, document_id, bench.owner)
 
     monkeypatch.setattr(job_views, "job_of", lambda session, job_id, account_id: job_views.any_job(session, job_id))
-    monkeypatch.setattr(deletion, "forget_document", forget_anybodys)
+    monkeypatch.setattr(deletion, "delete_document", delete_anybodys)
     assert bob.post(f"/jobs/{bench.succeeded()}/delete").status_code == 303
     assert not rows(database, select(Document.id))
 
@@ -191,7 +191,7 @@ def test_all_of_the_account_is_deleted_or_nothing(
         real(session, account_id)
         raise RuntimeError
 
-    monkeypatch.setattr(deletion, "forget_account", break_after)
+    monkeypatch.setattr(deletion, "delete_account_content", break_after)
     app.config["TESTING"] = False
     assert registered.post("/account/delete", {"password": PASSWORD, "sure": "yes"}).status_code == 500
     assert left(database) == before and registered.get("/").status_code == 200

@@ -1,1 +1,1 @@
-"""A result as HTML, text and Word, and where it came from."""
+"""The result of a job as HTML, plain text and Word, and its provenance."""

@@ -1,4 +1,7 @@
-"""A result as a Word document: what the page shows, and nothing that acts. Links are their text and their address."""
+"""Writes a result as a Word document: the content of the page, without anything active.
+
+A link is written as its text and its URL.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from webapp.jobs.results.html import blocks
 
 MARKS = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
 LISTS = {"bullet_list_open": "List Bullet", "ordered_list_open": "List Number"}
-LONGEST_PROPERTY = 255
-DEEPEST_LIST = 3
-"""Word's own template has no style for lists that are nested deeper."""
+MAX_PROPERTY_LENGTH = 255
+MAX_LIST_DEPTH = 3
+"""Word's default template has no style for lists that are nested deeper."""
 
 
 def as_word(text: str, *, title: str, notes: Sequence[str]) -> bytes:
-    """The Markdown `text` under a title, with `notes` as small print below, as the bytes of a .docx file."""
+    """Return the bytes of a .docx file: the Markdown `text` under a title, with `notes` as small print below."""
     document = Document()
-    document.core_properties.title = _without_controls(title)[:LONGEST_PROPERTY]
+    document.core_properties.title = _without_controls(title)[:MAX_PROPERTY_LENGTH]
     document.core_properties.author = ""
     document.core_properties.comments = ""
     document.add_heading(_without_controls(title), level=1)
@@ -62,7 +65,7 @@ class _Writer:
 
     def _style(self) -> str:
         if self._lists:
-            depth = min(len(self._lists), DEEPEST_LIST)
+            depth = min(len(self._lists), MAX_LIST_DEPTH)
             return self._lists[-1] + (f" {depth}" if depth > 1 else "")
         return "Quote" if self._quoted else "Normal"
 
@@ -83,7 +86,7 @@ class _Writer:
 
 
 def _fill(paragraph: Paragraph, inline: Token, *, bold: bool = False) -> None:
-    """The words of one block, with their marks."""
+    """Add the words of one block to a paragraph, with their marks."""
     marks = {"bold": int(bold), "italic": 0, "strike": 0}
     for part in inline.children or []:
         if part.type.replace("_close", "_open") in MARKS:
@@ -96,7 +99,10 @@ def _fill(paragraph: Paragraph, inline: Token, *, bold: bool = False) -> None:
 
 
 def _without_controls(text: str) -> str:
-    """XML 1.0 has no place for the other control characters, for halves of characters and for two that are none."""
+    """Return the text without the characters that XML 1.0 forbids.
+
+    Those are the other control characters, lone surrogates, and the two noncharacters U+FFFE and U+FFFF.
+    """
     return "".join(
         letter for letter in text if letter in "\t\n" or (letter >= " " and not "\ud800" <= letter <= "\udfff")
     ).translate({0xFFFE: None, 0xFFFF: None})

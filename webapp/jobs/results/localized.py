@@ -1,4 +1,4 @@
-"""A saved result as its reader sees it: what is ours in it is said in the language that is spoken."""
+"""Shows a saved result to its reader: the texts in it that Waybill wrote are in the active language."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from webapp.jobs.results.provenance import label_in_words
 
 @dataclass(frozen=True)
 class ShownResult:
-    """The Markdown of a result, and the facts about it."""
+    """Represents the Markdown of a result, and the facts about it."""
 
     text: str
     facts: Mapping[str, Any]
 
 
 def shown(workflow: str, saved: Result) -> ShownResult:
-    """The result of a job of this workflow. What is saved stays: the next reader may speak another language."""
+    """Return the result of a job of this workflow in the active language.
+
+    The saved result stays as it is, because the next reader may use another language.
+    """
     known = WORKFLOWS.get(workflow)
     text = known.spoken(saved.text) if isinstance(known, OwnWords) else saved.text
     label = saved.facts.get("label")

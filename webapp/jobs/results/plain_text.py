@@ -1,4 +1,4 @@
-"""A result as plain text, for a mail or a note: the words, without the signs of Markdown."""
+"""Writes a result as plain text, for a mail or a note: the words without the Markdown syntax."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ INDENT = "  "
 
 
 def as_text(text: str) -> str:
-    """The Markdown `text` as plain text: paragraphs apart, points with a dash or their number, cells with a bar."""
+    """Return the Markdown `text` as plain text.
+
+    Paragraphs are separated by an empty line, list items start with a dash or their number, and cells are separated by
+    a bar.
+    """
     lines: list[str] = []
-    numbers: list[int | None] = []  # of each open list, the number of the point that comes next; None: dashes
-    cells: list[str] | None = None  # of the open row of a table
+    numbers: list[int | None] = []  # the next number of each open list; None for one with dashes
+    cells: list[str] | None = None  # the cells of the open table row
     lead = ""
     for token in blocks(text):
         if token.type in ("bullet_list_open", "ordered_list_open"):
