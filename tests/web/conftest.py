@@ -1,4 +1,4 @@
-"""People at their browsers. The proof of origin stays on: a test takes it from a form, as a browser does."""
+"""Test clients for users, programs and workers. CSRF protection stays on: a test takes the token from a form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from webapp.models import Role
 
 
 class Browser:
-    """A test client that fills in the proof of origin."""
+    """Represents a browser: a test client that fills in the CSRF token."""
 
     def __init__(self, app: Flask) -> None:
         self.client: FlaskClient = app.test_client()
@@ -45,7 +45,7 @@ class Browser:
     def post(self, path: str, data: dict[str, Any] | None = None, *, page: str = "/login", **more: Any) -> TestResponse:
         fields = {"csrf_token": self.token(page), **(data or {})}
         if more.get("content_type") == "multipart/form-data":
-            # Made here in one piece: the test client leaves a temporary file open when a form is large.
+            # Encoded here, because the test client leaves a temporary file open when a form is large.
             boundary, body = encode_multipart(MultiDict(fields))
             return self.client.post(
                 path, data=body, **{**more, "content_type": f"multipart/form-data; boundary={boundary}"}
@@ -62,7 +62,7 @@ class Browser:
 
 
 class Person(Browser):
-    """Somebody who is signed in: `house.make_account` has begun a session that has the id of its account."""
+    """Represents a signed-in user. `factories.make_account` started a session with the id of the account."""
 
     def __init__(self, app: Flask, account_id: uuid.UUID) -> None:
         super().__init__(app)
@@ -86,7 +86,7 @@ class Person(Browser):
 
 
 class Program:
-    """A client with a token."""
+    """Represents a program: a client with an API token."""
 
     def __init__(self, app: Flask, token: str) -> None:
         self.client = app.test_client(use_cookies=False)
@@ -111,47 +111,47 @@ def assert_problem(answer: TestResponse, status: int) -> dict[str, Any]:
 
 
 def proof_in(page: str) -> str:
-    """The proof of origin in the first form of a page."""
+    """Return the CSRF token in the first form of a page."""
     found = re.search(r'name="csrf_token" value="([^"]+)"', page)
     assert found, page
     return found[1]
 
 
 def poll_address(page: str) -> str:
-    """What the page asks for, again and again."""
+    """Return the URL that the page polls."""
     found = re.search(r'hx-get="([^"]+)"', page)
     assert found, page
     return found[1].replace("&amp;", "&")
 
 
 def job_id_in(response: TestResponse) -> uuid.UUID:
-    """The job that a redirect leads to."""
+    """Return the id of the job that a redirect leads to."""
     assert response.status_code == 303, response.text
     return uuid.UUID(response.location.removeprefix("/jobs/").removesuffix("?known=1"))
 
 
 @pytest.fixture(autouse=True)
 def limits_in_redis() -> Iterator[None]:
-    """A test that took Redis away leaves no trace in the one limiter of the process."""
+    """Reset the process-wide limiter after a test that made Redis unreachable."""
     yield
     limiter._storage_dead = False
 
 
 @pytest.fixture
 def browser(app: Flask) -> Browser:
-    """Nobody in particular."""
+    """Return a browser in which nobody is signed in."""
     return Browser(app)
 
 
 @pytest.fixture
 def ada(app: Flask, account_id: uuid.UUID) -> Person:
-    """The owner of the jobs."""
+    """Return the owner of the jobs."""
     return Person(app, account_id)
 
 
 @pytest.fixture
 def bob(app: Flask, database: Database) -> Person:
-    """Somebody else."""
+    """Return another user."""
     with database.transaction() as session:
         return Person(app, factories.make_account(session))
 
@@ -170,7 +170,7 @@ def stranger(app: Flask, database: Database, bob: Person) -> Program:
 
 @pytest.fixture
 def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> Iterator[Callable[..., Flask]]:
-    """Another app over the same services, with other settings."""
+    """Return a function that makes another app over the same services, with other settings."""
     made: list[Flask] = []
 
     def make(**changed: Any) -> Flask:
@@ -189,13 +189,13 @@ def make_app(database: Database, queue: DeliveryQueue, settings: Settings) -> It
 
 @pytest.fixture
 def olga(app: Flask, database: Database) -> Person:
-    """An operator."""
+    """Return an operator."""
     with database.transaction() as session:
         return Person(app, factories.make_account(session, email="olga@example.org", role=Role.OPERATOR))
 
 
 class WebHarness:
-    """A worker's hand on the ledger, for reaching states by the real functions."""
+    """Represents a worker: brings jobs into a state by the real functions of the ledger."""
 
     def __init__(self, database: Database, owner: uuid.UUID) -> None:
         self.database = database
@@ -203,7 +203,7 @@ class WebHarness:
         self.count = 0
 
     def job(self, **intent: Any) -> uuid.UUID:
-        """A job whose message was handed to the queue, as the web does after recording it."""
+        """Submit a job and note that its message was sent to the queue, as the web app does."""
         self.count += 1
         with self.database.transaction() as session:
             job_id = factories.submit(session, self.owner, factories.TEXT + b" %d" % self.count, **intent).job_id
@@ -251,11 +251,11 @@ class WebHarness:
 
 @pytest.fixture
 def bench(database: Database, account_id: uuid.UUID) -> WebHarness:
-    """Ada's jobs, in any state."""
+    """Return a harness that brings Ada's jobs into any state."""
     return WebHarness(database, account_id)
 
 
 def rows(database: Database, statement: Any) -> list[Any]:
-    """What the database says."""
+    """Return the rows of a statement."""
     with database.transaction() as session:
         return list(session.execute(statement).all())

@@ -41,8 +41,8 @@ def submit_each(
             file_key = usable_key(f"{key}-{number}") if key else None
             recorded = submit(account_id, document, workflow, options, idempotency_key=file_key)
             outcomes.append(BatchItem(name, recorded, None))
-        except NotAccepted as refused:
-            outcomes.append(BatchItem(name, None, refused.told))
+        except NotAccepted as refusal:
+            outcomes.append(BatchItem(name, None, refusal.told))
         except IdempotencyKeyReused:
             outcomes.append(BatchItem(name, None, messages.KEY_REUSED))
     return outcomes

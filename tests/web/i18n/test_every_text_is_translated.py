@@ -1,7 +1,7 @@
-"""No text for people is left in English alone: each is looked up in the catalogue, whatever page it stands on.
+"""Every text for users is looked up in the catalogue, on every page.
 
-The pages are asked for in a language that does not exist, in which each text of the catalogue stands in brackets. What
-is left outside of brackets was never looked up.
+The pages are requested in a made-up language, in which each text of the catalogue is put in brackets. Text outside of
+brackets was never looked up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NO_WORDS = re.compile(
 
 
 class Bracketed(gettext.NullTranslations):
-    """A language in which each text is the English one in brackets, and no fact in it."""
+    """Represents a language in which each text is the English text in brackets, without the facts in it."""
 
     def gettext(self, message: str) -> str:
         return "".join(part if FACT.fullmatch(part) else f"⟦{part}⟧" for part in FACT.split(message) if part)
@@ -50,7 +50,7 @@ class Bracketed(gettext.NullTranslations):
 
 
 class Reader(HTMLParser):
-    """Collects what a person reads or hears outside of brackets, but not what is in no known language."""
+    """Collects the texts outside of brackets that a user reads or hears, but not those without a known language."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class Reader(HTMLParser):
         if self.is_skipped:
             return
         for name, value in attributes:
-            spoken = name in IN_WORDS or (name.startswith("data-") and re.search("[A-Z ]", value or ""))
-            if spoken or (name == "value" and tag == "input" and given.get("type") in ("submit", "button")):
+            is_text = name in IN_WORDS or (name.startswith("data-") and re.search("[A-Z ]", value or ""))
+            if is_text or (name == "value" and tag == "input" and given.get("type") in ("submit", "button")):
                 self._look(value or "", 0)
 
     def handle_endtag(self, tag: str) -> None:
@@ -82,9 +82,9 @@ class Reader(HTMLParser):
     def is_skipped(self) -> bool:
         return bool(self._open) and self._open[-1][1]
 
-    def _look(self, said: str, depth: int) -> int:
+    def _look(self, content: str, depth: int) -> int:
         outside = ""
-        for letter in said:
+        for letter in content:
             depth += (letter == "⟦") - (letter == "⟧")
             outside += " " if depth or letter == "⟧" else letter
         outside = " ".join(outside.split())
@@ -101,8 +101,8 @@ def left_in(html: str) -> set[str]:
 
 @pytest.fixture
 def bracketed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    spoken = {i18n.ENGLISH: gettext.NullTranslations()}
-    monkeypatch.setattr(i18n, "_catalogue", lambda code: spoken.get(code, Bracketed()))
+    catalogues = {i18n.ENGLISH: gettext.NullTranslations()}
+    monkeypatch.setattr(i18n, "_catalogue", lambda code: catalogues.get(code, Bracketed()))
     yield
 
 
@@ -116,24 +116,24 @@ def bracketed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ('<body data-not-sent="It did not arrive." data-state="queued">', {"It did not arrive."}),
     ],
 )
-def test_what_was_forgotten_is_found(html: str, left: set[str]) -> None:
+def test_a_text_that_was_not_looked_up_is_found(html: str, left: set[str]) -> None:
     assert left_in(html) == left
 
 
 class Walk:
-    """Somebody who reads German, from page to page; what was left of each page outside of brackets."""
+    """Represents a user who reads German and visits pages. `left` holds the text outside of brackets by page."""
 
     def __init__(self, app: Flask, database: Database, account_id: uuid.UUID) -> None:
         self.app, self.database = app, database
         self.somebody, self.ada = Browser(app), Person(app, account_id)
-        for one in (self.somebody, self.ada):
-            one.client.environ_base["HTTP_ACCEPT_LANGUAGE"] = "de"
+        for visitor in (self.somebody, self.ada):
+            visitor.client.environ_base["HTTP_ACCEPT_LANGUAGE"] = "de"
         self.left: dict[str, set[str]] = {}
 
-    def read(self, place: str, html: str) -> str:
-        assert "⟦" in html, place
+    def read(self, page: str, html: str) -> str:
+        assert "⟦" in html, page
         if left := left_in(html):
-            self.left[place] = left
+            self.left[page] = left
         return html
 
     def see(self, *paths: str, by: Browser | None = None) -> str:
@@ -165,7 +165,8 @@ def test_pages_about_a_job(walk: Walk, bench: WebHarness, database: Database, ac
         transitions.cancel(session, cancelled, account_id)
     walk.see("/", "/?show=saved&q=nothing", "/?before=x")
     walk.see(
-        *(f"/jobs/{one}" for one in (queued, running, cancelling, cancelled, done, *failed)), f"/jobs/{done}/delete"
+        *(f"/jobs/{job_id}" for job_id in (queued, running, cancelling, cancelled, done, *failed)),
+        f"/jobs/{done}/delete",
     )
     bench.read(claim, done=1, total=3)
     walk.see(f"/jobs/{running}", f"/jobs/{running}/delete", f"/jobs/{queued}?known=1")
@@ -217,7 +218,7 @@ def test_pages_of_an_account(walk: Walk, database: Database, account_id: uuid.UU
     assert walk.left == {}
 
 
-def test_pages_before_the_door(walk: Walk, database: Database, make_app: Callable[..., Flask]) -> None:
+def test_pages_before_sign_in(walk: Walk, database: Database, make_app: Callable[..., Flask]) -> None:
     there = walk.somebody
     walk.see("/login", "/login?next=/account", "/register", "/reset", "/nowhere", "/register/x", "/reset/x", by=there)
     walk.send("/login", {"email": "x@example.org", "password": "1"}, by=there)
@@ -247,13 +248,17 @@ def test_pages_before_the_door(walk: Walk, database: Database, make_app: Callabl
 
 
 def test_pages_of_an_upload_link(walk: Walk, program: Program, bench: WebHarness, database: Database) -> None:
-    wanted = {"max_uses": 2, "return_url": "https://www.example.org/x"}
-    made = program.ask("POST", "/upload-links", json=wanted).json
+    terms = {"max_uses": 2, "return_url": "https://www.example.org/x"}
+    made = program.ask("POST", "/upload-links", json=terms).json
     path = made["upload_url"].removeprefix("http://localhost")
     there = walk.somebody
-    proof = re.search(r'name="form_token" value="([^"]+)"', walk.see(path, by=there))
-    assert proof
-    for fields in ({"form_token": "old"}, {"form_token": proof[1], "text": ""}, {"form_token": proof[1], "text": "1"}):
+    form_token = re.search(r'name="form_token" value="([^"]+)"', walk.see(path, by=there))
+    assert form_token
+    for fields in (
+        {"form_token": "old"},
+        {"form_token": form_token[1], "text": ""},
+        {"form_token": form_token[1], "text": "1"},
+    ):
         answer = there.client.post(path, data=fields, content_type="multipart/form-data")
         walk.read(f"POST {path} {fields}", there.get(answer.location).text if answer.location else answer.text)
     seen = answer.location

@@ -1,4 +1,4 @@
-"""What Python writes reaches a German reader in German, and programs, rows and models in English or as codes."""
+"""Texts from Python code reach a German user in German; programs, rows and models get English or codes."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def in_german(person: Browser, path: str) -> str:
     return person.get(path, headers=GERMAN).text
 
 
-def test_the_same_wish_in_another_language_is_the_same_job(ada: Person, program: Program) -> None:
-    wished = {"text": "The pier is closed.", "workflow": "summary", "summary-length": "short"}
+def test_the_same_request_in_another_language_is_the_same_job(ada: Person, program: Program) -> None:
+    fields = {"text": "The pier is closed.", "workflow": "summary", "summary-length": "short"}
     form = {"content_type": "multipart/form-data"}
-    first = job_id_in(ada.post("/jobs", wished, headers=GERMAN, **form))
-    assert job_id_in(ada.post("/jobs", wished, **form)) == first
+    first = job_id_in(ada.post("/jobs", fields, headers=GERMAN, **form))
+    assert job_id_in(ada.post("/jobs", fields, **form)) == first
     again = program.submit(options={"length": "short"})
     assert (again.status_code, again.get_json()["id"]) == (200, str(first))
 
 
 def test_a_job_page_says_its_part_in_german(ada: Person, bench: WebHarness) -> None:
     page = in_german(ada, f"/jobs/{bench.succeeded()}")
-    for said in (
+    for text in (
         "Zusammenfassung, Mittel, Fließtext",
         ">Angenommen",
         ">Zusammengefasst",
@@ -52,7 +52,7 @@ def test_a_job_page_says_its_part_in_german(ada: Person, bench: WebHarness) -> N
         "Auszug, auf diesem Server ohne KI-Dienst erstellt. Adressen darin stammen aus dem Dokument.",
         "Reiner Text",
     ):
-        assert said in page, said
+        assert text in page, text
     assert "summary, medium, prose" in ada.get(f"/jobs/{bench.succeeded()}").text
     stopped = in_german(ada, f"/jobs/{bench.failed('quota')}")
     assert re.search("An Ihre[rm] (Datei|Text) liegt es nicht", stopped)
@@ -78,9 +78,9 @@ def test_a_limit_is_told_in_a_sentence_with_the_moment_in_it(
         content_type="multipart/form-data",
         headers={**GERMAN, "Accept": "application/json"},
     )
-    said = by_script.get_json()
-    assert said["error"].endswith(f"Das nächste ist möglich ab {said['at']}.")
-    assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", said["at"])
+    body = by_script.get_json()
+    assert body["error"].endswith(f"Das nächste ist möglich ab {body['at']}.")
+    assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", body["at"])
 
 
 def test_programs_are_told_in_english_whatever_they_ask_for(ada: Person, bench: WebHarness, program: Program) -> None:
@@ -95,7 +95,7 @@ def test_programs_are_told_in_english_whatever_they_ask_for(ada: Person, bench: 
 
 
 def test_scripts_get_text_that_is_text(ada: Person) -> None:
-    """The answers in JSON are where a text that is looked up late would be noticed by the reader."""
+    """Check the JSON responses: a lazy text that was not resolved to a string would show up there."""
     script = {**GERMAN, "Accept": "application/json"}
     form = {"content_type": "multipart/form-data", "headers": script}
     empty = ada.post("/jobs", {"text": " "}, **form)
@@ -159,7 +159,7 @@ def test_mails_are_owed_in_the_language_they_were_asked_for_in(
     ]
 
 
-def test_the_mail_at_the_end_of_a_job_speaks_as_its_reader_did_when_they_wished_for_it(
+def test_the_mail_at_the_end_of_a_job_is_in_the_language_in_which_it_was_requested(
     mailing: Flask, ada: Person, bench: WebHarness, database: Database
 ) -> None:
     anna = Person(mailing, ada.id)
@@ -171,7 +171,7 @@ def test_the_mail_at_the_end_of_a_job_speaks_as_its_reader_did_when_they_wished_
     anna.post("/account/notices/test", {"channel": "webhook"}, headers=GERMAN)
     bench.succeeded()
     with database.transaction() as session:
-        owed = {(one.channel, one.what): one.facts for one in session.execute(select(Notice)).scalars()}
+        owed = {(notice.channel, notice.what): notice.facts for notice in session.execute(select(Notice)).scalars()}
     assert owed[Channel.EMAIL, "job.succeeded"]["language"] == "de"
     assert "language" not in owed[Channel.WEBHOOK, "job.succeeded"], "a program gets codes"
     assert owed[Channel.WEBHOOK, "test"] == {}

@@ -1,4 +1,4 @@
-"""A page speaks the language its reader chose, else the browser's, else English. Programs are spoken to in English."""
+"""A page is in the language that the user chose, else in the browser's, else in English. Programs get English."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GERMAN: dict[str, Any] = {"headers": {"Accept-Language": "de-AT, de;q=0.9, en;q=
 
 
 @pytest.mark.parametrize(
-    ("wish", "spoken"),
+    ("header", "expected"),
     [
         ("de", "de"),
         ("de-CH, fr;q=0.5", "de"),
@@ -34,14 +34,14 @@ GERMAN: dict[str, Any] = {"headers": {"Accept-Language": "de-AT, de;q=0.9, en;q=
         ("../../x", "en"),
     ],
 )
-def test_a_page_speaks_what_the_browser_asks_for_if_it_can(browser: Browser, wish: str, spoken: str) -> None:
-    answer = browser.get("/login", headers={"Accept-Language": wish})
-    assert f'<html lang="{spoken}">' in answer.text
+def test_a_page_speaks_what_the_browser_asks_for_if_it_can(browser: Browser, header: str, expected: str) -> None:
+    answer = browser.get("/login", headers={"Accept-Language": header})
+    assert f'<html lang="{expected}">' in answer.text
     assert "Accept-Language" in answer.vary
     assert '<html lang="en">' in browser.get("/login").text, "the next request speaks for itself"
 
 
-def test_the_choice_of_an_account_comes_before_the_browsers_wish(database: Database, ada: Person) -> None:
+def test_the_choice_of_an_account_comes_before_the_browsers_preference(database: Database, ada: Person) -> None:
     assert "Neues Dokument" in ada.get("/", **GERMAN).text
     with database.transaction() as session:
         session.execute(update(Account).values(language="en"))
@@ -78,7 +78,7 @@ def test_an_account_chooses_the_language_of_its_pages_and_mails(
     for unknown in ("fr", "../../x", "EN"):
         assert ada.post("/account/language", {"language": unknown}).status_code == 422
     assert stored() == (None, "de")
-    assert ada.client.post("/account/language", data={"language": "de"}).status_code == 400, "no proof of origin"
+    assert ada.client.post("/account/language", data={"language": "de"}).status_code == 400, "no CSRF token"
 
 
 def test_what_people_wrote_is_in_no_known_language(ada: Person, bench: WebHarness) -> None:
@@ -88,10 +88,10 @@ def test_what_people_wrote_is_in_no_known_language(ada: Person, bench: WebHarnes
     assert re.search(r'<a [^>]* lang="">Bericht</a>', ada.get("/", **GERMAN).text)
 
 
-@pytest.mark.parametrize(("code", "said"), [("en", "4 Sep 2026"), ("de", "4. Sept. 2026")])
-def test_a_day_is_written_as_the_language_writes_it(code: str, said: str) -> None:
+@pytest.mark.parametrize(("code", "expected"), [("en", "4 Sep 2026"), ("de", "4. Sept. 2026")])
+def test_a_day_is_written_as_the_language_writes_it(code: str, expected: str) -> None:
     with speaking(code):
-        assert dates.day_in_words(datetime(2026, 9, 4, tzinfo=UTC)) == said
+        assert dates.day_in_words(datetime(2026, 9, 4, tzinfo=UTC)) == expected
 
 
 def test_programs_and_operators_are_spoken_to_in_english(program: Program, olga: Person, database: Database) -> None:

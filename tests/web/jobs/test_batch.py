@@ -1,4 +1,4 @@
-"""Several files in one form, and the page's own script that sends them one by one."""
+"""Several files in one form, and the page's own script, which sends them singly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deadline holds where no worker ever was: nobody is told for ever that their document waits."""
+"""Deadlines hold even when no worker is running, so that no page says for ever that a document waits."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_whoever_looks_at_a_late_job_sees_its_end(
         program = {"Authorization": f"Bearer {api_tokens.make_token(session, bench.owner, 'script')}"}
     pass_the_deadline(database, job_id)
     assert cause(database, job_id)[0] == "queued", "without a worker, time alone moves nothing"
-    said = "The time for this ran out before it was ready."
+    message = "The time for this ran out before it was ready."
     if look == "page":
-        assert said in ada.get(f"/jobs/{job_id}").text
+        assert message in ada.get(f"/jobs/{job_id}").text
     elif look == "poll":
-        assert said in ada.get(poll, headers=HX).text
+        assert message in ada.get(poll, headers=HX).text
     elif look == "list":
         assert ">Stopped</span>" in ada.get("/").text
     elif look == "api":

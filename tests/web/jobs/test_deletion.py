@@ -1,4 +1,4 @@
-"""What a person wants gone is gone at once, with all that was made of it, and nothing of anybody else's."""
+"""Deletion takes effect at once: of a document with all its jobs, or of an account, and of nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DELETED = "The document has been deleted, with everything that was made of it."
 
 
 def left(database: Database) -> dict[str, int]:
-    """How many rows each table holds, without the empty ones."""
+    """Return the number of rows of each table that has any."""
     tables = Base.metadata.sorted_tables
     counted = {table.name: rows(database, select(func.count()).select_from(table))[0][0] for table in tables}
     return {name: count for name, count in counted.items() if count}
@@ -33,7 +33,7 @@ def left(database: Database) -> dict[str, int]:
 
 @pytest.fixture
 def registered(app: Flask, database: Database) -> Person:
-    """Somebody with a password, a token and a document."""
+    """Return a user with a password, an API token and a document."""
     with database.transaction() as session:
         stored = passwords.hash_password(PASSWORD)
         account_id = factories.make_account(session, "eve@example.org", password_hash=stored)
@@ -162,7 +162,7 @@ def test_the_account_goes_with_everything_and_leaves_others_alone(
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "said"),
+    ("fields", "status", "message"),
     [
         ({"password": "a guess at night", "sure": "yes"}, 403, "This is not the password of your account."),
         ({"password": "x" * 5000, "sure": "yes"}, 403, "This is not the password of your account."),
@@ -171,11 +171,11 @@ def test_the_account_goes_with_everything_and_leaves_others_alone(
     ],
 )
 def test_the_account_stays_without_the_password_or_the_tick(
-    registered: Person, database: Database, fields: dict[str, str], status: int, said: str
+    registered: Person, database: Database, fields: dict[str, str], status: int, message: str
 ) -> None:
     before = left(database)
     answer = registered.post("/account/delete", fields)
-    assert answer.status_code == status and said in answer.text and "Nothing was deleted." in answer.text
+    assert answer.status_code == status and message in answer.text and "Nothing was deleted." in answer.text
     assert PASSWORD not in answer.text
     assert left(database) == before and registered.get("/").status_code == 200
 
@@ -213,7 +213,7 @@ def test_an_account_can_be_deleted_while_its_job_is_worked_on(
     assert registered.post("/account/delete", {"password": PASSWORD, "sure": "yes"}).status_code == 303
     with pytest.raises(ClaimLost), database.transaction() as session:
         transitions.succeed(session, claim, text="Too late.", facts={})
-    assert left(database) == {"accounts": 1, "sessions": 1}  # the owner of the bench
+    assert left(database) == {"accounts": 1, "sessions": 1}  # those of the owner of `bench`
 
 
 def test_a_document_that_is_just_being_handed_in_goes_with_the_account(
@@ -233,7 +233,7 @@ def test_a_document_that_is_just_being_handed_in_goes_with_the_account(
         factories.wait_until(lambda: rows(database, waiting)[0][0] == 1)
     leaving.join()
     assert [answer.status_code for answer in answers] == [303]
-    assert left(database) == {"accounts": 1, "sessions": 1}  # somebody else
+    assert left(database) == {"accounts": 1, "sessions": 1}  # those of another account
 
 
 @pytest.mark.parametrize("what", ["page", "token", "program"])

@@ -1,4 +1,4 @@
-"""What the owner is told of the reading: only what was measured, and how the text begins."""
+"""The facts about the document on a job's page: only what was measured, and the beginning of the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PDF = {"pages": 12, "pages_with_text": 11, "words": 8410, "characters": 50_000}
 
 
 @pytest.mark.parametrize(
-    ("facts", "parts", "said"),
+    ("facts", "parts", "expected"),
     [
         (PDF, 1, "11 of 12 pages had text, 8,410 words"),
         ({**PDF, "pages_with_text": 12}, 9, "12 pages, 8,410 words, read in 9 parts"),
@@ -41,8 +41,10 @@ PDF = {"pages": 12, "pages_with_text": 11, "words": 8410, "characters": 50_000}
     ],
     ids=range(11),
 )
-def test_the_line_holds_what_was_measured_and_nothing_else(facts: dict[str, Any], parts: int, said: str | None) -> None:
-    assert what_was_read(facts, parts) == said
+def test_the_line_holds_what_was_measured_and_nothing_else(
+    facts: dict[str, Any], parts: int, expected: str | None
+) -> None:
+    assert what_was_read(facts, parts) == expected
 
 
 def test_the_stop_shows_one_number() -> None:
@@ -53,7 +55,7 @@ def test_the_stop_shows_one_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "said"),
+    ("encoding", "expected"),
     [
         ("utf-8", None),
         ("utf-16-le", "UTF-16"),
@@ -63,8 +65,8 @@ def test_the_stop_shows_one_number() -> None:
         ("mac-roman", "Mac OS Roman"),
     ],
 )
-def test_encodings_have_the_names_people_know(encoding: str, said: str | None) -> None:
-    assert encoding_in_words(encoding) == said
+def test_encodings_have_the_names_people_know(encoding: str, expected: str | None) -> None:
+    assert encoding_in_words(encoding) == expected
 
 
 def test_a_beginning_is_short_and_ends_between_two_characters() -> None:
@@ -74,7 +76,7 @@ def test_a_beginning_is_short_and_ends_between_two_characters() -> None:
 
 
 def read(bench: WebHarness, database: Database, content: bytes) -> uuid.UUID:
-    """A job whose document was read by the real reader."""
+    """Return a job whose document was extracted by the real reader."""
     reading = extract(content, None, Limits())
     job_id = bench.job()
     claim = bench.claim(job_id)

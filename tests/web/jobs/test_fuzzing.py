@@ -1,6 +1,6 @@
-"""Whatever is handed in at the web's doors: it is accepted or refused in words, and never a fault of ours.
+"""Any input to the forms and the API is accepted, or refused with a message, and never causes an error of the server.
 
-The app under test raises what would be a 500.
+The app under test raises the exceptions that would become a 500.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ values = st.recursive(
 
 
 def part(name: bytes, content: bytes, filename: bytes | None = None) -> bytes:
-    said = b"" if filename is None else b'; filename="' + filename + b'"'
-    return b'--b\r\nContent-Disposition: form-data; name="' + name + b'"' + said + b"\r\n\r\n" + content + b"\r\n"
+    parameter = b"" if filename is None else b'; filename="' + filename + b'"'
+    return b'--b\r\nContent-Disposition: form-data; name="' + name + b'"' + parameter + b"\r\n\r\n" + content + b"\r\n"
 
 
 def as_bytes(text: str) -> bytes:
@@ -94,12 +94,12 @@ def headers(database: Database, account_id: uuid.UUID) -> dict[str, str]:
         return {"Authorization": f"Bearer {api_tokens.make_token(session, account_id, 'test')}"}
 
 
-wishes = st.fixed_dictionaries({"text": values}, optional={"title": values, "workflow": values, "options": values})
+bodies = st.fixed_dictionaries({"text": values}, optional={"title": values, "workflow": values, "options": values})
 keys = st.binary(max_size=20).map(lambda raw: raw.translate(None, b"\r\n\0").decode("latin-1"))
 
 
 @BOUNDED
-@given(body=st.one_of(st.binary(max_size=200), wishes.map(json.dumps).map(as_bytes)), key=st.none() | keys)
+@given(body=st.one_of(st.binary(max_size=200), bodies.map(json.dumps).map(as_bytes)), key=st.none() | keys)
 def test_json_of_any_shape(app: Flask, headers: dict[str, str], body: bytes, key: str | None) -> None:
     sent: dict[str, Any] = headers if key is None else {**headers, "Idempotency-Key": key}
     check(app.test_client().post("/api/v1/jobs", data=body, content_type="application/json", headers=sent))

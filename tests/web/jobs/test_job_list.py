@@ -1,4 +1,4 @@
-"""The list of what a person has handed in: its pages, its parts, and when it is asked for again."""
+"""The list of an account's documents: its pages, its filters, and when it is polled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and programs are told of work whose content was deleted after its time."""
+"""The pages and API responses of a job whose content was deleted at the end of its retention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.auth import api_tokens
 
 
 def close(database: Database, job_id: uuid.UUID, days: int = 30) -> None:
-    """Let the time pass, and the sweep."""
+    """Move the end of the job into the past, and delete its content as the sweep does."""
     with database.transaction() as session:
         session.execute(
             text("UPDATE jobs SET finished_at = finished_at - make_interval(days => :d) WHERE id = :id"),
@@ -31,10 +31,10 @@ def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: 
     job_id = bench.succeeded("The pier is closed.")
     close(database, job_id)
     page = ada.get(f"/jobs/{job_id}")
-    said = words(page.text)
+    shown = words(page.text)
     assert page.status_code == 200 and 'data-state="succeeded"' in page.text
-    assert "The result and the document were deleted on" in said and "after 30 days. This record stays." in said
-    assert "hand the document in again" in said and "Read: 12 pages" in said
+    assert "The result and the document were deleted on" in shown and "after 30 days. This record stays." in shown
+    assert "hand the document in again" in shown and "Read: 12 pages" in shown
     assert "pier is closed" not in page.text and "/original" not in page.text and "result.md" not in page.text
     assert 'value="fresh"' not in page.text
     assert "Saved" in ada.get("/").text
@@ -68,7 +68,7 @@ def test_what_failed_offers_no_second_try_without_its_document(
     assert ada.post(f"/jobs/{job_id}/again", {"mode": "again"}).status_code == 409
 
 
-def test_the_same_document_handed_in_again_is_made_anew(ada: Person, bench: WebHarness, database: Database) -> None:
+def test_the_same_document_handed_in_again_is_a_new_job(ada: Person, bench: WebHarness, database: Database) -> None:
     first = job_id_in(ada.paste("The same text."))
     claim = bench.claim(first)
     with database.transaction() as session:

@@ -33,7 +33,7 @@ def sentence(page: str, kind: str = "say") -> str:
 
 
 SLOW_MACHINE_SECONDS = 60
-"""How long a slow machine may take from the moment a test is about to the moment the page is made."""
+"""A slow machine may take this long from the start of a test until the page is rendered."""
 
 
 def seconds_in(words: str) -> int:
@@ -268,22 +268,22 @@ def test_a_poll_asks_the_database_little(app: Flask, ada: Person, bench: WebHarn
     waiting, running = bench.job(), bench.job()
     bench.claim(running)
     addresses = [poll_address(ada.get(f"/jobs/{job_id}").text) for job_id in (waiting, running)]
-    asked: list[str] = []
+    statements: list[str] = []
 
-    def heard(*about: Any) -> None:
-        if not about[2].startswith("SET LOCAL"):  # once a transaction
-            asked.append(about[2])
+    def record(*arguments: Any) -> None:
+        if not arguments[2].startswith("SET LOCAL"):  # sent once per transaction
+            statements.append(arguments[2])
 
     with app.app_context():
-        event.listen(db.engine, "before_cursor_execute", heard)
+        event.listen(db.engine, "before_cursor_execute", record)
     try:
-        for address, statements in zip(addresses, (3, 2), strict=True):
+        for address, count in zip(addresses, (3, 2), strict=True):
             assert ada.get(address, headers=HX).status_code == 204
-            assert len(asked) == statements  # who it is, how the job stands, and how many come before one that waits
-            asked.clear()
+            assert len(statements) == count  # the account, the state of the job, and the jobs before a waiting one
+            statements.clear()
     finally:
         with app.app_context():
-            event.remove(db.engine, "before_cursor_execute", heard)
+            event.remove(db.engine, "before_cursor_execute", record)
 
 
 @pytest.mark.parametrize("category", list(Category))
@@ -299,8 +299,8 @@ def test_every_refusal_has_words_of_its_own() -> None:
     from tasks.intake.errors import Refusal
 
     general = messages.failure_of(Category.INVALID_DOCUMENT, None)
-    said = {messages.failure_of(Category.INVALID_DOCUMENT, refusal).what for refusal in Refusal}
-    assert len(said) == len(Refusal) and general.what not in said
+    texts = {messages.failure_of(Category.INVALID_DOCUMENT, refusal).what for refusal in Refusal}
+    assert len(texts) == len(Refusal) and general.what not in texts
 
 
 def test_every_state_has_a_word_and_an_icon(

@@ -48,7 +48,7 @@ def test_an_uploaded_file_keeps_its_bytes_and_its_name(ada: Person, database: Da
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "said"),
+    ("given", "field", "message"),
     [
         ({}, "text-error", "Choose a file or paste some text"),
         ({"text": " \n\t \0"}, "text-error", "Choose a file or paste some text"),
@@ -56,16 +56,16 @@ def test_an_uploaded_file_keeps_its_bytes_and_its_name(ada: Person, database: Da
     ],
 )
 def test_nothing_handed_in_is_said_beside_the_field(
-    ada: Person, database: Database, given: dict[str, str], field: str, said: str
+    ada: Person, database: Database, given: dict[str, str], field: str, message: str
 ) -> None:
     answer = ada.post("/jobs", given, content_type="multipart/form-data")
     assert answer.status_code == 422
-    assert f'id="{field}"' in answer.text and said in answer.text
+    assert f'id="{field}"' in answer.text and message in answer.text
     assert count(database) == count(database, Document) == 0
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "The document is empty."),
         (b" \n\t ", "The document is empty."),
@@ -82,11 +82,11 @@ def test_nothing_handed_in_is_said_beside_the_field(
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_at_the_door(
-    ada: Person, database: Database, content: bytes, said: str
+    ada: Person, database: Database, content: bytes, message: str
 ) -> None:
     answer = ada.upload(content, "a.pdf", title="My title", **{"summary-length": "long"})
     assert answer.status_code == 422
-    assert 'id="file-error"' in answer.text and said in answer.text
+    assert 'id="file-error"' in answer.text and message in answer.text
     assert 'value="My title"' in answer.text and 'value="long" checked' in answer.text
     assert count(database) == 0
 
@@ -229,7 +229,7 @@ def test_what_was_handed_in_before_is_shown_with_words(ada: Person, database: Da
 
 @pytest.mark.parametrize("how", ["same key", "no key", "different keys"])
 def test_a_double_click_is_one_job(app: Flask, ada: Person, database: Database, how: str) -> None:
-    with app.app_context():  # the engine is made before the threads meet
+    with app.app_context():  # creates the engine before the threads start
         pass
     people = [Person(app, ada.id) for _ in range(4)]
     for person in people:
@@ -251,7 +251,7 @@ def test_a_double_click_is_one_job(app: Flask, ada: Person, database: Database, 
 
 
 def test_without_the_index_nothing_is_accepted(ada: Person, database: Database) -> None:
-    """The negative control: the promise rests on the index, and a submit leans on it instead of looking first."""
+    """Check the negative control: only the index prevents duplicates, because a submit does not look first."""
     with database.transaction() as session:
         definition = session.execute(
             text("SELECT indexdef FROM pg_indexes WHERE indexname = 'one_job_per_operation'")

@@ -1,4 +1,4 @@
-"""Cancelling, trying again, and wishing the same on purpose."""
+"""Cancelling a job, trying it again, and running it again on purpose."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_same_document_again_leads_to_the_failed_job_and_its_offer(
     assert 'value="again"' in ada.get(f"/jobs/{job_id}").text
 
 
-def test_a_cancelled_wish_may_be_wished_after_all(ada: Person, database: Database) -> None:
+def test_a_cancelled_job_can_be_run_after_all(ada: Person, database: Database) -> None:
     cancelled = job_id_in(ada.paste("same"))
     ada.post(f"/jobs/{cancelled}/cancel")
     assert "Summarise it after all" in ada.get(f"/jobs/{cancelled}").text
@@ -124,18 +124,18 @@ def test_a_fresh_summary_is_a_new_job_and_a_double_click_makes_one(
     people = [Person(app, ada.id) for _ in range(4)]
     for person in people:
         person.token("/account")
-    barrier, made = threading.Barrier(4), []
+    barrier, answers = threading.Barrier(4), []
 
     def click(person: Person) -> None:
         barrier.wait()
-        made.append(person.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": key}))
+        answers.append(person.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": key}))
 
     threads = [threading.Thread(target=click, args=(person,)) for person in people]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    [fresh] = {job_id_in(answer) for answer in made}
+    [fresh] = {job_id_in(answer) for answer in answers}
     assert fresh != job_id and jobs(database) == 2
     assert "a fresh run" in ada.get(f"/jobs/{fresh}").text
     assert len(rows(database, select(Document.id))) == 1
@@ -162,19 +162,19 @@ def test_what_is_not_made_any_more_is_said_and_not_offered(
 ) -> None:
     saved, failed, cancelled = bench.succeeded(**gone), bench.failed(Category.OVERLOADED, **gone), bench.job(**gone)
     ada.post(f"/jobs/{cancelled}/cancel")
-    asked = {
+    requests = {
         saved: {"mode": "fresh", "fresh_run_key": "k"},
         failed: {"mode": "again"},
         cancelled: {"mode": "after-all"},
     }
-    for job_id, fields in asked.items():
+    for job_id, fields in requests.items():
         assert 'name="mode"' not in ada.get(f"/jobs/{job_id}").text
         answer = ada.post(f"/jobs/{job_id}/again", fields)
         assert answer.status_code == 409 and "is not done here any more" in answer.text
     assert "is not done here any more" not in ada.get("/").text and jobs(database) == 3
 
 
-def test_a_document_that_is_deleted_while_it_is_wished_again_is_simply_gone(
+def test_a_document_that_is_deleted_while_it_is_submitted_again_is_simply_gone(
     ada: Person, bench: WebHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = bench.succeeded()

@@ -1,4 +1,4 @@
-"""Tokens and money: told to whom the site wants them told, and to nobody else."""
+"""Tokens and cost are shown only to the people to whom the site shows them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from webapp.auth import api_tokens
 from webapp.models import Role
 
 PRICES = "gpt-5-mini=1/2"
-SAID = "AI service: 1,234 tokens in, 210 out, 0.0017; of that wasted 0.0007; not reported for 1 call."
+USAGE = "AI service: 1,234 tokens in, 210 out, 0.0017; of that wasted 0.0007; not reported for 1 call."
 
 
 @pytest.fixture
-def telling(make_app: Callable[..., Flask]) -> Flask:
-    """A site that tells owners what their jobs used."""
+def showing_usage(make_app: Callable[..., Flask]) -> Flask:
+    """Return the app of a site that shows owners what their jobs used."""
     return make_app(show_cost_to_owner=True, model_prices=PRICES)
 
 
 def asked(bench: WebHarness, database: Database, *reports: CallReport, provider: str = "openai") -> uuid.UUID:
-    """A job that asked the AI service so often, with these outcomes."""
+    """Return a job that called the AI service once per report, with these outcomes."""
     job_id = bench.job()
     claim = bench.claim(job_id)
     for report in reports:
@@ -44,7 +44,7 @@ def asked(bench: WebHarness, database: Database, *reports: CallReport, provider:
 
 @pytest.fixture
 def job_id(bench: WebHarness, database: Database) -> uuid.UUID:
-    """One that was cut off, lost an answer, and was answered."""
+    """Return a job with three calls: one was cut off, one lost its response, and one succeeded."""
     return asked(
         bench,
         database,
@@ -55,12 +55,12 @@ def job_id(bench: WebHarness, database: Database) -> uuid.UUID:
 
 
 def test_an_owner_is_told_where_the_site_wants_it(
-    telling: Flask, ada: Person, account_id: uuid.UUID, job_id: uuid.UUID
+    showing_usage: Flask, ada: Person, account_id: uuid.UUID, job_id: uuid.UUID
 ) -> None:
-    page = Person(telling, account_id).get(f"/jobs/{job_id}").text
-    assert SAID in page
+    page = Person(showing_usage, account_id).get(f"/jobs/{job_id}").text
+    assert USAGE in page
     assert "AI service:" not in ada.get(f"/jobs/{job_id}").text
-    assert SAID in Person(telling, account_id).get(f"/jobs/{job_id}/status").text
+    assert USAGE in Person(showing_usage, account_id).get(f"/jobs/{job_id}/status").text
 
 
 def test_an_operator_is_told_always(app: Flask, database: Database, queue: Any) -> None:
@@ -71,30 +71,30 @@ def test_an_operator_is_told_always(app: Flask, database: Database, queue: Any) 
 
 
 def test_what_the_provider_does_not_report_is_not_made_up(
-    telling: Flask, account_id: uuid.UUID, bench: WebHarness, database: Database
+    showing_usage: Flask, account_id: uuid.UUID, bench: WebHarness, database: Database
 ) -> None:
     job_id = asked(bench, database, CallReport(CallOutcome.SUCCEEDED))
-    assert "AI service: not reported." in Person(telling, account_id).get(f"/jobs/{job_id}").text
+    assert "AI service: not reported." in Person(showing_usage, account_id).get(f"/jobs/{job_id}").text
 
 
 def test_an_extract_made_here_reports_nothing_and_nothing_is_said_of_it(
-    telling: Flask, account_id: uuid.UUID, bench: WebHarness, database: Database
+    showing_usage: Flask, account_id: uuid.UUID, bench: WebHarness, database: Database
 ) -> None:
     job_id = asked(bench, database, CallReport(CallOutcome.SUCCEEDED, model="local"), provider="local")
-    assert "AI service:" not in Person(telling, account_id).get(f"/jobs/{job_id}").text
+    assert "AI service:" not in Person(showing_usage, account_id).get(f"/jobs/{job_id}").text
     with database.transaction() as session:
         token = api_tokens.make_token(session, account_id, "script")
-    told = telling.test_client().get(f"/api/v1/jobs/{job_id}", headers={"Authorization": f"Bearer {token}"})
-    assert told.json is not None and told.json["usage"] is None
+    response = showing_usage.test_client().get(f"/api/v1/jobs/{job_id}", headers={"Authorization": f"Bearer {token}"})
+    assert response.json is not None and response.json["usage"] is None
 
 
 def test_programs_are_told_the_same(
-    telling: Flask, app: Flask, database: Database, account_id: uuid.UUID, job_id: uuid.UUID
+    showing_usage: Flask, app: Flask, database: Database, account_id: uuid.UUID, job_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
         token = api_tokens.make_token(session, account_id, "test")
     headers = {"Authorization": f"Bearer {token}"}
-    job = telling.test_client().get(f"/api/v1/jobs/{job_id}", headers=headers).json
+    job = showing_usage.test_client().get(f"/api/v1/jobs/{job_id}", headers=headers).json
     assert job["usage"] == {
         "calls": 3,
         "calls_not_reported": 1,
@@ -109,11 +109,11 @@ def test_programs_are_told_the_same(
             "cost": "0.0007",
         },
     }
-    assert telling.test_client().get("/api/v1/jobs", headers=headers).json["jobs"] == [job]
+    assert showing_usage.test_client().get("/api/v1/jobs", headers=headers).json["jobs"] == [job]
     assert app.test_client().get(f"/api/v1/jobs/{job_id}", headers=headers).json["usage"] is None
 
 
-def test_the_calls_are_the_owners(telling: Flask, bob: Person, database: Database, job_id: uuid.UUID) -> None:
+def test_the_calls_are_the_owners(showing_usage: Flask, bob: Person, database: Database, job_id: uuid.UUID) -> None:
     with database.transaction() as session:
         assert job_views.spending_of(session, [job_id], bob.id) == {job_id: []}
-    assert Person(telling, bob.id).get(f"/jobs/{job_id}").status_code == 404
+    assert Person(showing_usage, bob.id).get(f"/jobs/{job_id}").status_code == 404

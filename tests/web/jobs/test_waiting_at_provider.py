@@ -1,4 +1,4 @@
-"""A job that waits at the AI service says so, and its history is not a list of looks."""
+"""A job that waits at the AI service says so, and its log does not repeat each poll."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.web.conftest import Person, WebHarness
 CALL = NewCall("summarise", "local", "openai", "m", 16, 60, background=True)
 
 
-def test_the_page_says_that_the_service_works_on_it_and_tells_the_looks_once(
+def test_the_page_says_that_the_service_works_on_it_and_lists_the_polls_once(
     ada: Person, bench: WebHarness, database: Database
 ) -> None:
     job = bench.job()
-    for look in range(3):
+    for poll in range(3):
         with database.transaction() as session:
             factories.let_the_wait_be_over(session, job)
         claim = bench.claim(job)
         with database.transaction() as session:
-            if look == 0:
+            if poll == 0:
                 call = calls.open_call(session, job, claim.generation, CALL)
                 assert isinstance(call, uuid.UUID)
                 calls.note_response(session, call, "resp_1", "local")

@@ -1,4 +1,4 @@
-"""Choosing what shall be made of a document, on the form and by program."""
+"""The choice of a workflow, on the form and in the API."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ QUESTIONS = {"workflow": "questions_answered", "questions_answered-questions": "
 
 @pytest.fixture
 def asking(make_app: Callable[..., Flask]) -> Flask:
-    """A site with an AI service behind it."""
+    """Return the app of a site with an AI service."""
     return make_app(ai_provider="openai")
 
 
 @pytest.fixture
 def eve(asking: Flask, account_id: uuid.UUID) -> Person:
-    """Somebody on that site."""
+    """Return a user of that site."""
     return Person(asking, account_id)
 
 
 @pytest.fixture
 def send(asking: Flask, database: Database, account_id: uuid.UUID) -> Callable[..., Any]:
-    """A program on that site."""
+    """Return a function that submits a job by the API of that site."""
     with database.transaction() as session:
         token = api_tokens.make_token(session, account_id, "test")
 
@@ -99,8 +99,8 @@ def test_lines_that_will_not_do_are_refused_beside_the_field_and_everything_is_k
     fields = {**QUESTIONS, "questions_answered-questions": typed, "title": "My title", "summary-length": "long"}
     answer = eve.paste("Minutes of May.", **fields)
     assert answer.status_code == 422
-    said = "Write at least one line and at most 5, of at most 300 characters each."
-    assert f'<p class="error" id="questions_answered-questions-error">{said}</p>' in answer.text
+    message = "Write at least one line and at most 5, of at most 300 characters each."
+    assert f'<p class="error" id="questions_answered-questions-error">{message}</p>' in answer.text
     assert 'aria-describedby="questions_answered-questions-hint questions_answered-questions-error"' in answer.text
     assert chosen(answer.text) == ["questions_answered"]
     for kept in ("Minutes of May.", 'value="My title"', 'name="summary-length" value="long" checked'):

@@ -1,4 +1,4 @@
-"""The page where a person says what they want to be told, and what stands on a job's page about it."""
+"""The notification settings page, and the e-mail setting on a job's page."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ PAGE = "/account/notices"
 
 @pytest.fixture
 def mailing(make_app: Callable[..., Flask]) -> Flask:
-    """The app on a site that can send mail."""
+    """Return the app of a site that can send mail."""
     return make_app(**MAILING)
 
 
 @pytest.fixture
 def anna(mailing: Flask, account_id: uuid.UUID) -> Person:
-    """Ada, on that site."""
+    """Return Ada on that site."""
     return Person(mailing, account_id)
 
 
-def wish(database: Database, account_id: uuid.UUID) -> NoticeWish | None:
+def preference(database: Database, account_id: uuid.UUID) -> NoticeWish | None:
     with database.transaction() as session:
         return preferences.preference_of(session, account_id)
 
@@ -64,7 +64,7 @@ def test_mail_goes_out_only_after_a_link_in_a_mail_was_followed(
 ) -> None:
     assert anna.post(f"{PAGE}/email", {"on": "yes"}).status_code == 303
     assert "Open the link in it" in anna.get(PAGE).text
-    assert wish(database, account_id) is None, "nothing is on yet"
+    assert preference(database, account_id) is None, "nothing is on yet"
     with database.transaction() as session:
         (owed,) = session.execute(select(Notice)).scalars()
     assert (owed.what, owed.account_id, owed.expires_at is not None) == ("email.confirm", account_id, True)
@@ -76,18 +76,18 @@ def test_mail_goes_out_only_after_a_link_in_a_mail_was_followed(
 
     assert bob.get(link).status_code == 303, "somebody else's link"
     assert anna.get(link).status_code == 200
-    assert wish(database, account_id) is None, "a program that opens links changes nothing"
+    assert preference(database, account_id) is None, "a program that opens links changes nothing"
     assert anna.post(link + "x").status_code == 303
-    assert wish(database, account_id) is None
+    assert preference(database, account_id) is None
     anna.get(PAGE)
     assert anna.post(link).status_code == 303
-    now = wish(database, account_id)
+    now = preference(database, account_id)
     assert now is not None and (now.email, now.email_on) == (owed.target, True)
     assert "You get an e-mail at" in anna.get(PAGE).text
 
     anna.post(f"{PAGE}/email")
     anna.post(f"{PAGE}/email", {"on": "yes"})
-    now = wish(database, account_id)
+    now = preference(database, account_id)
     assert now is not None and now.email_on, "once confirmed, no further mail is needed"
     assert len(rows(database, select(Notice.id))) == 1
 
@@ -102,7 +102,7 @@ def test_the_secret_of_a_webhook_is_shown_once_and_a_new_one_can_be_had(
     ada: Person, database: Database, account_id: uuid.UUID
 ) -> None:
     made = ada.post(f"{PAGE}/webhook", {"url": HOOK})
-    now = wish(database, account_id)
+    now = preference(database, account_id)
     assert now is not None and now.webhook_secret is not None
     assert made.status_code == 201 and now.webhook_secret in html.unescape(made.text)
     assert now.webhook_secret not in html.unescape(ada.get(PAGE).text)
@@ -110,7 +110,7 @@ def test_the_secret_of_a_webhook_is_shown_once_and_a_new_one_can_be_had(
     again = ada.post(f"{PAGE}/webhook", {"url": HOOK})
     assert now.webhook_secret not in html.unescape(again.text)
     ada.post(f"{PAGE}/webhook/remove")
-    now = wish(database, account_id)
+    now = preference(database, account_id)
     assert now is not None and now.webhook_url is None
     assert HOOK not in ada.get(PAGE).text
 
@@ -118,7 +118,7 @@ def test_the_secret_of_a_webhook_is_shown_once_and_a_new_one_can_be_had(
 def test_an_address_that_will_not_do_is_said_beside_the_field(
     ada: Person, database: Database, account_id: uuid.UUID
 ) -> None:
-    for url, said in (
+    for url, message in (
         ("http://ada.example.org/", "https://"),
         ("https://127.0.0.1/", "open internet"),
         ("https://[::ffff:10.0.0.1]/", "open internet"),
@@ -128,9 +128,9 @@ def test_an_address_that_will_not_do_is_said_beside_the_field(
         ("", "https://"),
     ):
         answer = ada.post(f"{PAGE}/webhook", {"url": url})
-        assert answer.status_code == 422 and said in answer.text, url
+        assert answer.status_code == 422 and message in answer.text, url
         assert "<script>alert" not in answer.text
-    assert wish(database, account_id) is None
+    assert preference(database, account_id) is None
 
 
 def test_a_test_is_owed_and_its_outcome_is_shown(ada: Person, database: Database, account_id: uuid.UUID) -> None:
@@ -138,14 +138,14 @@ def test_a_test_is_owed_and_its_outcome_is_shown(ada: Person, database: Database
     ada.post(f"{PAGE}/webhook", {"url": HOOK})
     assert ada.post(f"{PAGE}/test", {"channel": "webhook"}).status_code == 303
     assert "on its way" in ada.get(PAGE).text
-    for change, said in (
+    for change, outcome in (
         ("error_code = 'http_500'", "status 500. It is tried again"),
         ("error_code = 'gone', gave_up_at = now()", "given up, since it said that it is gone"),
         ("error_code = NULL, gave_up_at = NULL, sent_at = now()", "sent."),
     ):
         with database.transaction() as session:
             session.execute(text(f"UPDATE notices SET {change}"))
-        assert said in " ".join(ada.get(PAGE).text.split())
+        assert outcome in " ".join(ada.get(PAGE).text.split())
     answers = [ada.post(f"{PAGE}/test", {"channel": "webhook"}).status_code for _ in range(11)]
     assert answers[-1] == 429
 

@@ -1,4 +1,4 @@
-"""The page of one's upload links: what is made there works, and only its owner sees or ends it."""
+"""The owner's page of upload links: a link made there works, and only its owner sees and revokes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.upload_links import links
 
 PAGE = "/account/upload-links"
 SITE = "https://www.example.org"
-WISH: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "name": "Contact <b>page</b>",
     "workflow": "summary",
     "summary-length": "short",
@@ -35,12 +35,12 @@ def test_a_link_is_made_shown_once_and_listed_and_its_form_takes_documents(
 ) -> None:
     assert f'href="{PAGE}"' in ada.get("/account").text
     assert "No links yet." in ada.get(PAGE).text
-    made = ada.post(PAGE, WISH)
+    made = ada.post(PAGE, FIELDS)
     assert made.status_code == 201
     [snippet] = re.findall(r'<pre class="code" data-copy-text>(.*?)</pre>', made.text, re.DOTALL)
     [link] = program.ask("GET", "/upload-links").json["upload_links"]
     assert html.unescape(snippet) == link["html"].strip() and len(snippet.splitlines()) == 2
-    assert (link["name"], link["max_uses"], link["show_result"]) == (WISH["name"], 3, True)
+    assert (link["name"], link["max_uses"], link["show_result"]) == (FIELDS["name"], 3, True)
     assert link["frame_origins"] == [SITE, "https://blog.example.org:8443"] and link["return_url"] == f"{SITE}/thanks"
     assert link["options"]["length"] == "short"
     [(seconds,)] = rows(database, select(func.extract("epoch", UploadLink.expires_at - UploadLink.created_at)))
@@ -50,8 +50,8 @@ def test_a_link_is_made_shown_once_and_listed_and_its_form_takes_documents(
     form = browser.get(path)
     assert f"frame-ancestors {SITE} https://blog.example.org:8443" in form.headers["Content-Security-Policy"]
     assert "Contact" not in form.text, "the name is its owner's alone"
-    proof = re.findall(r'name="form_token" value="([^"]+)"', form.text)[0]
-    assert browser.client.post(path, data={"form_token": proof, "text": "The pier."}).status_code == 303
+    form_token = re.findall(r'name="form_token" value="([^"]+)"', form.text)[0]
+    assert browser.client.post(path, data={"form_token": form_token, "text": "The pier."}).status_code == 303
 
     page = ada.get(PAGE).text
     assert "/embed/" not in page, "it was shown once"
@@ -61,14 +61,14 @@ def test_a_link_is_made_shown_once_and_listed_and_its_form_takes_documents(
 
 
 def test_a_link_for_no_site_has_one_line_and_works_on_its_own_page(ada: Person) -> None:
-    made = ada.post(PAGE, {**WISH, "frame_origins": " \n", "return_url": ""})
+    made = ada.post(PAGE, {**FIELDS, "frame_origins": " \n", "return_url": ""})
     [snippet] = re.findall(r'<pre class="code" data-copy-text>(.*?)</pre>', made.text, re.DOTALL)
     assert "iframe" not in snippet and "/embed/" in snippet
     assert "On its own page only." in words(ada.get(PAGE).text)
 
 
 @pytest.mark.parametrize(
-    ("field", "typed", "said"),
+    ("field", "typed", "message"),
     [
         ("name", "  ", "Give the link a name"),
         ("life", "century", "Choose how long"),
@@ -87,12 +87,12 @@ def test_a_link_for_no_site_has_one_line_and_works_on_its_own_page(ada: Person) 
     ],
 )
 def test_what_will_not_do_is_said_beside_its_field_and_nothing_typed_is_lost(
-    ada: Person, database: Database, field: str, typed: str, said: str
+    ada: Person, database: Database, field: str, typed: str, message: str
 ) -> None:
-    answer = ada.post(PAGE, {**WISH, field: typed})
+    answer = ada.post(PAGE, {**FIELDS, field: typed})
     assert answer.status_code == 422
     [error] = re.findall(rf'<p class="error" id="{field}-error">(.*?)</p>', answer.text)
-    assert said in html.unescape(error)
+    assert message in html.unescape(error)
     assert "<script>alert" not in answer.text
     if field != "name":
         assert 'value="Contact &lt;b&gt;page&lt;/b&gt;"' in answer.text
@@ -100,13 +100,13 @@ def test_what_will_not_do_is_said_beside_its_field_and_nothing_typed_is_lost(
 
 
 def test_only_the_owner_revokes_and_sees(ada: Person, bob: Person, browser: Browser, database: Database) -> None:
-    ada.post(PAGE, WISH)
+    ada.post(PAGE, FIELDS)
     [(link_id,)] = rows(database, select(UploadLink.id))
     address = f"{PAGE}/{link_id}/revoke"
     assert "Contact" not in bob.get(PAGE).text
     assert bob.post(address).status_code == 404
     assert ada.post(f"{PAGE}/{uuid.uuid4()}/revoke").status_code == 404
-    assert ada.client.post(address).status_code == 400, "the proof of origin is missing"
+    assert ada.client.post(address).status_code == 400, "the CSRF token is missing"
     assert ada.get(address).status_code == 405
     assert browser.get(PAGE).status_code == 302
     assert rows(database, select(UploadLink.revoked_at)) == [(None,)]
@@ -121,8 +121,8 @@ def test_many_links_come_by_pages_and_too_many_are_refused(
 ) -> None:
     monkeypatch.setattr(links, "MOST_LINKS", 21)
     for n in range(21):
-        assert ada.post(PAGE, {**WISH, "name": f"Link {n:02}"}).status_code == 201
-    full = ada.post(PAGE, WISH)
+        assert ada.post(PAGE, {**FIELDS, "name": f"Link {n:02}"}).status_code == 201
+    full = ada.post(PAGE, FIELDS)
     assert full.status_code == 409 and "open links already" in full.text
     first = ada.get(PAGE).text
     assert "Link 20" in first and "Link 00" not in first

@@ -25,10 +25,13 @@ TEXT = "The north pier is closed."
 
 
 class Sender:
-    """Somebody without an account, with a link. Cookies are kept back, as browsers do in frames of other sites."""
+    """Represents a person without an account who has a link.
 
-    def __init__(self, app: Flask, program: Program, **wanted: Any) -> None:
-        made = program.ask("POST", "/upload-links", json=wanted).json
+    No cookies are sent, because browsers withhold them in frames of other sites.
+    """
+
+    def __init__(self, app: Flask, program: Program, **terms: Any) -> None:
+        made = program.ask("POST", "/upload-links", json=terms).json
         self.link_id = uuid.UUID(made["id"])
         self.path = made["upload_url"].removeprefix("http://localhost")
         self.client = app.test_client(use_cookies=False)
@@ -38,7 +41,7 @@ class Sender:
 
     def send(self, text: str = TEXT, *, proof: str | None = None, **fields: Any) -> TestResponse:
         proof = proof_in(self.form()) if proof is None else proof
-        # Made here in one piece: the test client leaves a temporary file open when a form is large.
+        # Encoded here, because the test client leaves a temporary file open when a form is large.
         boundary, body = encode_multipart(MultiDict({"form_token": proof, "text": text, **fields}))
         return self.client.post(self.path, data=body, content_type=f"multipart/form-data; boundary={boundary}")
 
@@ -52,7 +55,7 @@ Opens = Callable[..., Sender]
 
 @pytest.fixture
 def opens(app: Flask, program: Program) -> Opens:
-    return lambda **wanted: Sender(app, program, **wanted)
+    return lambda **terms: Sender(app, program, **terms)
 
 
 def proof_in(page: TestResponse) -> str:
@@ -85,7 +88,7 @@ def test_a_file_is_handed_in(opens: Opens, database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said", "status"),
+    ("fields", "message", "status"),
     [
         ({"text": ""}, "Choose a file or paste some text", 422),
         ({"text": "x" * 200_001}, "200,000 is the most", 422),
@@ -96,14 +99,14 @@ def test_a_file_is_handed_in(opens: Opens, database: Database) -> None:
     ids=range(5),
 )
 def test_what_is_wrong_is_said_beside_the_field_and_costs_no_use(
-    opens: Opens, database: Database, fields: dict[str, Any], said: str, status: int
+    opens: Opens, database: Database, fields: dict[str, Any], message: str, status: int
 ) -> None:
     sender = opens(frame_origins=[SITE])
     if "file" in fields:
         content, name = fields["file"]
         fields = {**fields, "file": FileStorage(io.BytesIO(content), name)}
     answer = sender.send(**fields)
-    assert answer.status_code == status and said in answer.text
+    assert answer.status_code == status and message in answer.text
     assert ancestors(answer) == SITE
     if "kept" in fields["text"]:
         assert "&lt;b&gt;kept" in answer.text
@@ -127,7 +130,7 @@ def test_the_same_form_twice_is_one_job_and_one_use(opens: Opens, database: Data
 
 
 def test_nobody_learns_that_others_handed_in_the_same(opens: Opens, ada: Person, database: Database) -> None:
-    """The owner and two senders, one document: three jobs, each with its own page and its own title."""
+    """Check that the owner and two senders of the same document get three jobs, each with its own page and title."""
     ada.paste(TEXT, title="The owner's secret name for it")
     sender = opens(max_uses=5)
     pages = [
@@ -155,7 +158,7 @@ def test_a_form_of_yesterday_is_no_proof(opens: Opens, database: Database, monke
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"expires_at": func.now()}, "This form has expired"),
         ({"revoked_at": func.now()}, "This form was closed"),
@@ -164,7 +167,7 @@ def test_a_form_of_yesterday_is_no_proof(opens: Opens, database: Database, monke
     ids=["expired", "revoked", "used up"],
 )
 def test_a_closed_link_takes_nothing_and_says_why(
-    opens: Opens, database: Database, values: dict[str, Any], said: str
+    opens: Opens, database: Database, values: dict[str, Any], message: str
 ) -> None:
     sender = opens(frame_origins=[SITE])
     proof = proof_in(sender.form())
@@ -172,7 +175,7 @@ def test_a_closed_link_takes_nothing_and_says_why(
         session.execute(update(UploadLink).values(**values))
     for answer in (sender.form(), sender.send(proof=proof)):
         assert (answer.status_code, ancestors(answer)) == (410, SITE)
-        assert said in answer.text
+        assert message in answer.text
     assert not rows(database, select(Job.id))
 
 

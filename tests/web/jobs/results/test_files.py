@@ -1,4 +1,4 @@
-"""The result as a Word document and as plain text: all its words, and nothing that acts."""
+"""The result as a Word document and as plain text: all of its words, and nothing active."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_page_says_what_made_the_result(ada: Person, bench: WebHarness) -> N
 
 
 @pytest.mark.parametrize(
-    ("answered", "said"),
+    ("model", "expected"),
     [
         ("one-mini", "AI model one-mini. Addr"),
         ("one-mini-2", "one-mini · one-mini-2. Addr"),
@@ -122,10 +122,10 @@ def test_the_page_says_what_made_the_result(ada: Person, bench: WebHarness) -> N
     ],
 )
 def test_the_model_is_named_twice_only_where_another_one_answered(
-    ada: Person, bench: WebHarness, answered: str, said: str
+    ada: Person, bench: WebHarness, model: str, expected: str
 ) -> None:
     job_id = bench.job()
-    facts = {"label": "Made by the AI model one-mini", "provider": "openai", "model": answered}
+    facts = {"label": "Made by the AI model one-mini", "provider": "openai", "model": model}
     with bench.database.transaction() as session:
         transitions.succeed(session, factories.claim(session, job_id), text="The pier is closed.", facts=facts)
-    assert said in ada.get(f"/jobs/{job_id}").text
+    assert expected in ada.get(f"/jobs/{job_id}").text

@@ -1,4 +1,4 @@
-"""The summary on the page and as a file, and the original: readable, and never alive."""
+"""The result on the page and as a file, and the original document: readable, and never active."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def test_a_hostile_summary_is_text_on_every_page(ada: Person, bench: WebHarness,
     assert "window.__xss" in ada.get(f"/jobs/{job_id}").text or text is INJECTED
 
 
-def test_the_guard_would_notice(ada: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch, app) -> None:
-    """The negative control: without the rendering of its own, the payloads are alive."""
+def test_without_the_safe_rendering_the_payloads_are_found(
+    ada: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch, app
+) -> None:
+    """Check the negative control: without the safe rendering, the payloads are active."""
     from markupsafe import Markup
 
     monkeypatch.setitem(app.jinja_env.filters, "summary_html", Markup)
@@ -129,14 +131,14 @@ HOSTILE_MARKUP = [
 
 @pytest.mark.parametrize("markup", HOSTILE_MARKUP, ids=range(len(HOSTILE_MARKUP)))
 def test_no_markup_of_a_result_can_act(markup: str) -> None:
-    """Markdown and HTML that run a script, send a form, swap a page by htmx, or ask another host: all of it is text."""
+    """Check that Markdown and HTML that run a script, send a form, use htmx or call another host become text."""
     html = str(summary_html(f"{markup}\n\nThe end."))
     assert not re.search(r"<\w+\s", html), "no tag of a result has an attribute"
     assert set(re.findall(r"<(\w+)", html)) <= TAGS
     assert "<p>The end.</p>" in html, "and nothing behind it is lost"
 
 
-def test_nor_where_it_stands_in_a_page_or_is_its_title(ada: Person, bench: WebHarness) -> None:
+def test_no_markup_of_a_result_or_a_title_acts_on_a_page(ada: Person, bench: WebHarness) -> None:
     everything = "\n\n".join(HOSTILE_MARKUP)
     shown = [bench.succeeded(everything, title=everything[at : at + 200]) for at in range(0, len(everything), 200)]
     for path in ("/", f"/jobs/{shown[0]}/status", *(f"/jobs/{job_id}" for job_id in shown[:4])):
@@ -214,7 +216,7 @@ UPLOADED = {
 
 @pytest.mark.parametrize("name", UPLOADED, ids=ascii)
 def test_what_was_uploaded_is_never_shown_as_a_page(ada: Person, name: str) -> None:
-    """HTML and SVG of a stranger, opened on this site's origin, would be this site."""
+    """Check that uploads are only downloaded: on this site's origin, foreign HTML or SVG could act as the site."""
     sent = ada.upload(UPLOADED[name], name)
     if sent.status_code == 422:
         assert "picture" in sent.text or "kind of file" in sent.text
@@ -223,9 +225,9 @@ def test_what_was_uploaded_is_never_shown_as_a_page(ada: Person, name: str) -> N
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    said = answer.headers["Content-Disposition"]
-    assert re.fullmatch(r"attachment; filename=\"[\w .()-]+\"; filename\*=UTF-8''[\w%.~-]+", said, re.ASCII), said
-    assert not {"\r", "\n", "\u202e", "/"} & set(unquote(said.partition("''")[2]))
+    header = answer.headers["Content-Disposition"]
+    assert re.fullmatch(r"attachment; filename=\"[\w .()-]+\"; filename\*=UTF-8''[\w%.~-]+", header, re.ASCII), header
+    assert not {"\r", "\n", "\u202e", "/"} & set(unquote(header.partition("''")[2]))
 
 
 def test_a_deleted_original_is_said_to_be_gone(ada: Person, bench: WebHarness, database: Database) -> None:
@@ -236,7 +238,7 @@ def test_a_deleted_original_is_said_to_be_gone(ada: Person, bench: WebHarness, d
 
 
 def speaks_of_a_summary(page: str) -> bool:
-    """In its words, that is, and not in the names of tags and classes."""
+    """Return True if the text of the page mentions a summary. Names of tags and classes do not count."""
     return re.search("summar", re.sub(r"<[^>]*>", "", page), re.IGNORECASE) is not None
 
 
