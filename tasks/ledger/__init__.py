@@ -1,6 +1,7 @@
-"""The core: what a job is, who may change it, and what is owed to it. Plain SQLAlchemy, no queue, no network.
+"""The core: the tables of jobs, the rules by which a job changes, and the deliveries that are owed to jobs.
 
-Every function takes a session and none commits: the caller says what one transaction is. PostgreSQL's clock decides.
+Plain SQLAlchemy, without queue and network. Every function takes a session and none commits, so the caller decides what
+belongs to one transaction. All times are compared in PostgreSQL, by its clock.
 """
 
 from __future__ import annotations

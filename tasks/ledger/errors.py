@@ -1,7 +1,7 @@
-"""The words for what can go wrong: categories that are stored, and the two exceptions that carry them.
+"""The categories of failure that are stored with jobs, attempts and calls, and the exceptions that end an attempt.
 
-A category says what happened and therefore what may be done about it. The sentence a person reads is chosen elsewhere,
-from the category and the code, so that no provider's or library's own message ever reaches a page, a row or a log.
+A category says what happened, and from that follows what may be done about it. The sentence that a user reads is chosen
+elsewhere, from the category and the code, so that no message of a provider or a library reaches a page, a row or a log.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Category(StrEnum):
-    """Why an attempt, a provider call or a job did not succeed."""
+    """The reason why an attempt, a provider call or a job did not succeed."""
 
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"
@@ -29,11 +29,11 @@ class Category(StrEnum):
 
 
 class JobError(Exception):
-    """Work on a job went wrong in a way that has been classified.
+    """Raised when work on a job fails in a way that has been classified.
 
-    `category` decides what happens next. `code` is a short machine word that picks the exact sentence
-    (`insufficient_quota`, `locked_with_password`); None means the category says it all. Neither holds text made by a
-    user or a provider.
+    `category` decides what happens next. `code` is a short machine word that selects the exact sentence
+    (`insufficient_quota`, `locked_with_password`); None if the category is enough. Neither holds text of a user or a
+    provider.
     """
 
     def __init__(self, category: Category, code: str | None = None) -> None:
@@ -43,18 +43,18 @@ class JobError(Exception):
 
 
 class AttemptTimedOut(BaseException):
-    """The queue's own limit for one delivery was reached: every limit inside it has failed.
+    """Raised when the queue's time limit for one delivery is reached, since every shorter limit inside it has failed.
 
-    A BaseException, so that no `except Exception` in a step can swallow it and let the attempt pass for a success.
+    It is a BaseException, so that no `except Exception` in a step can swallow it and let the attempt look successful.
     """
 
 
 class CancelAsked(Exception):
-    """The claim stands, but its owner wants no result any more: stop, and hand the job back."""
+    """Raised when the claim is valid but the owner has cancelled the job: stop, and hand the job back."""
 
 
 class ClaimLost(BaseException):
-    """The claim no longer stands, so nothing may be written under it.
+    """Raised when the claim is no longer valid, so that nothing may be written under it.
 
-    A BaseException, so that no `except Exception` in a step can swallow it and go on writing.
+    It is a BaseException, so that no `except Exception` in a step can swallow it and go on writing.
     """

@@ -1,4 +1,4 @@
-"""The keys a job is known by: what it is (operation key), what was handed in (fingerprint), what a person quotes."""
+"""The keys of a job: its operation key, the fingerprint of its document, and the reference that users quote."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # https://www.crockford.com/base
 
 
 def fingerprint_of(content: bytes, kind: str) -> str:
-    """The identity of a document: its bytes, and what they were taken for (text may be read as Markdown or CSV)."""
+    """Return the SHA-256 of a document's kind and bytes: the same bytes may be read as Markdown or as CSV."""
     return hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
 
 
@@ -23,20 +23,23 @@ def operation_key_of(
     options: Mapping[str, object],
     fresh_run_key: str | None,
 ) -> str:
-    """The identity of an intent. The same key is the same job; a fresh-run key makes it another intent on purpose."""
+    """Return the SHA-256 that identifies an intent. Equal keys mean the same job.
+
+    A `fresh_run_key` gives an intent that would be equal another key, so that the work is done again on purpose.
+    """
     parts = [str(account_id), fingerprint, workflow, workflow_version, dict(options), fresh_run_key]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def reference_of(job_id: uuid.UUID) -> str:
-    """What a person quotes to the operator, as `WB-7K3F-92QD`: the first 40 bits of the id."""
+    """Return the reference that a user quotes to the operator, such as `WB-7K3F-92QD`: the first 40 bits of the id."""
     value = job_id.int >> 88
     letters = "".join(CROCKFORD[(value >> shift) & 31] for shift in range(35, -1, -5))
     return f"WB-{letters[:4]}-{letters[4:]}"
 
 
 def id_range_of(reference: str) -> tuple[uuid.UUID, uuid.UUID] | None:
-    """The lowest and highest job id that `reference_of` gives this reference; None if it is not one."""
+    """Return the lowest and the highest job id that have this reference. Returns None if it is not a reference."""
     letters = reference.strip().upper().removeprefix("WB-").replace("-", "").replace("O", "0")
     letters = letters.replace("I", "1").replace("L", "1")
     if len(letters) != 8 or any(letter not in CROCKFORD for letter in letters):

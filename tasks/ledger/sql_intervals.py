@@ -1,4 +1,4 @@
-"""So many seconds, as the database counts them. Its clock decides, so what is added to it is made there too."""
+"""Intervals as SQL expressions: times are compared by the database's clock, so they are also computed there."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from sqlalchemy import ColumnElement, Interval, func
 
 
 def seconds(value: float | ColumnElement[Any]) -> ColumnElement[timedelta]:
-    """An interval for the database to add to its own clock; of a number, or of an expression that is one."""
+    """Return an SQL interval of `value` seconds. `value` is a number, or an SQL expression that gives a number."""
     return func.make_interval(0, 0, 0, 0, 0, 0, value, type_=Interval)

@@ -1,9 +1,9 @@
-"""The whole state machine of a job, as one table. The guarded UPDATEs take their allowed states from it.
+"""The whole state machine of a job, as one table. The guarded UPDATE takes the allowed states from it.
 
-state             shown as                  who moves it on, and what if that one dies
-queued            waiting                   a claim; the dispatcher owes the delivery until a claim settles it
-running           attempt n of m            the claim holder; when its lease expires the reconciler takes the job back
-retry_wait        waiting until T           a claim, once due; the dispatcher owes that delivery too
+state             shown as                  left by; and if that process dies
+queued            waiting                   a claim; the delivery is owed, and sent again, until a claim consumes it
+running           attempt n of m            the claim holder; when its lease expires, the reconciler takes the job back
+retry_wait        waiting until T           a claim, once due; its delivery is owed in the same way
 succeeded         saved                     nobody
 failed            stopped                   an operator's replay, or the owner's "Try again" after a passing cause
 cancel_requested  cancelling                the claim holder, or the expiry of its lease
@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 
 class State(StrEnum):
-    """Where a job is. Stored as text; a CHECK holds the column to these words."""
+    """The state of a job. Stored as text; a CHECK constraint allows only these words."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a job. Every stored event row carries one of these words."""
+    """An event that can happen to a job. Every row in `events` has one of these words."""
 
     RECORD = "record"
     CLAIM = "claim"
@@ -43,11 +43,11 @@ class Event(StrEnum):
     CANCEL = "cancel"
     EXPIRE = "expire"
     REPLAY = "replay"
-    INSPECT = "inspect"  # an operator opened the document; it moves nothing
+    INSPECT = "inspect"  # an operator opened the document; the state stays
 
 
 class Outcome(StrEnum):
-    """How an attempt ended."""
+    """The way an attempt ended."""
 
     SUCCEEDED = "succeeded"
     RETRY = "retry"
@@ -59,20 +59,20 @@ class Outcome(StrEnum):
 
 
 class CallOutcome(StrEnum):
-    """How a provider call ended. OPEN until its answer, or the certainty that none will come, is recorded."""
+    """The outcome of a provider call. OPEN until its response is recorded, or the fact that none will come."""
 
     OPEN = "open"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # the request may have reached the provider and no usable answer came back: maybe billed
+    UNKNOWN = "unknown"  # the request may have reached the provider, and no usable response came: it may be billed
     CANCELLED = "cancelled"
 
 
 class LaneState(StrEnum):
-    """Whether calls may be made to a provider."""
+    """The state of a lane: it decides if calls may be made to a provider."""
 
     OPEN = "open"
-    COOLING = "cooling"  # until a moment; then one call probes
+    COOLING = "cooling"  # until `lanes.until`; then one call probes
     STOPPED = "stopped"  # until an operator resumes it
 
 
@@ -80,18 +80,18 @@ TERMINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 UNFINISHED = frozenset(State) - TERMINAL
 WAITING = frozenset({State.QUEUED, State.RETRY_WAIT})
 HELD = frozenset({State.RUNNING, State.CANCEL_REQUESTED})
-"""The states in which somebody holds a claim, and only those."""
+"""List the states in which a worker holds a claim. In all others none does."""
 
 SETBACKS = frozenset({Event.RETRY_LATER, Event.RELEASE, Event.EXPIRE})
-"""The events that hold a job up without ending it."""
+"""List the events that delay a job without ending it."""
 
 S, E = State, Event
 
 TRANSITIONS: Mapping[Event, Mapping[State, State]] = MappingProxyType(
     {
-        # A cancelled wish stays withdrawn whatever its holder reports: every ending of a claim leads
+        # A cancelled job stays cancelled whatever its claim holder reports: every event that ends a claim leads
         # from cancel_requested to cancelled, so cancel and success cannot both win.
-        E.RECORD: {},  # from nothing to queued
+        E.RECORD: {},  # the row is inserted as queued
         E.CLAIM: {S.QUEUED: S.RUNNING, S.RETRY_WAIT: S.RUNNING},
         E.RENEW: {S.RUNNING: S.RUNNING, S.CANCEL_REQUESTED: S.CANCEL_REQUESTED},
         E.CHECKPOINT: {S.RUNNING: S.RUNNING},
@@ -100,7 +100,7 @@ TRANSITIONS: Mapping[Event, Mapping[State, State]] = MappingProxyType(
         E.FAIL: {
             S.RUNNING: S.FAILED,
             S.CANCEL_REQUESTED: S.CANCELLED,
-            S.QUEUED: S.FAILED,  # the deadline passed, or it was interrupted too often, with nobody holding it
+            S.QUEUED: S.FAILED,  # without a claim: the deadline passed, or it was interrupted too often
             S.RETRY_WAIT: S.FAILED,
         },
         E.RELEASE: {S.RUNNING: S.QUEUED, S.CANCEL_REQUESTED: S.CANCELLED},
@@ -113,5 +113,5 @@ TRANSITIONS: Mapping[Event, Mapping[State, State]] = MappingProxyType(
 
 
 def target(event: Event, state: State) -> State | None:
-    """The state `event` leads to from `state`; None where the event is not allowed there."""
+    """Return the state to which `event` leads from `state`. Returns None if the event is not allowed in `state`."""
     return TRANSITIONS[event].get(state)

@@ -1,4 +1,4 @@
-"""The terms under which jobs are accepted and put back: values that the settings fill in."""
+"""The terms on which jobs are accepted and replayed. The caller fills them in from the settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Limits:
-    """What an account may ask for. None, or 0: no limit."""
+    """The limits of an account. None or 0: no limit."""
 
     jobs_per_day: int | None = None
     jobs_at_once: int | None = None
@@ -16,8 +16,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a site accepts jobs: the queue they go through, how long each may take, how often it is tried, and
-    how much an account may ask for."""
+    """The terms on which a site accepts jobs: queue, time and attempts of each job, and the limits of an account."""
 
     queue: str
     deadline_seconds: float
@@ -27,7 +26,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class ReplayTerms:
-    """What a job that is put back gets: so much time, so many attempts more; and the lane it will go through."""
+    """The terms of a replay: the new deadline and the extra attempts of each job, and the lane that they will use."""
 
     deadline_seconds: float
     more_attempts: int

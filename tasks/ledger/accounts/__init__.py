@@ -1,1 +1,1 @@
-"""What the ledger asks about accounts: their limits, and whether they are disabled."""
+"""The facts about accounts that the ledger needs: their limits, and which of them are disabled."""

@@ -1,7 +1,8 @@
-"""How much one account may ask for: jobs in 24 hours, unfinished jobs at once, tokens in a month.
+"""The limits of an account: jobs in 24 hours, unfinished jobs at once, tokens in a month.
 
-Counted in the database and under a lock, so the limits hold without Redis, and two requests at once do not both get
-the last place. A job is counted when it is accepted; the same wish again leads to the same job, and is not.
+Usage is counted in the database, under a lock for each account. So the limits hold without Redis, and two concurrent
+requests cannot both use the last free job. A job is counted when it is accepted; a request that leads to an existing
+job is not counted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DAY_SECONDS = 24 * 3600
 
 
 class Limit(StrEnum):
-    """What is limited."""
+    """The quantities that are limited."""
 
     JOBS_PER_DAY = "jobs_per_day"
     JOBS_AT_ONCE = "jobs_at_once"
@@ -35,8 +36,11 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True)
 class Allowance:
-    """How far one limit is used up. `most` None: no limit. `until`: when it lets the next one through, at the latest;
-    None while it does. `now` is the database's clock."""
+    """The usage of one limit. `most` is the limit itself, None if there is none.
+
+    `until` is None while the limit is not reached, otherwise the latest time at which it allows the next job. `now` is
+    the time of the count, by the database's clock.
+    """
 
     limit: Limit
     most: int | None
@@ -46,12 +50,12 @@ class Allowance:
 
     @property
     def left(self) -> int | None:
-        """What may still be asked for; None: as much as one likes."""
+        """Return how much is left, None if there is no limit."""
         return None if self.most is None else max(0, self.most - self.used)
 
 
 class LimitReached(Exception):
-    """The account may not ask for this now. `allowance` says which limit that is, and until when."""
+    """Raised when a limit does not allow another job now. `allowance` says which limit it is, and until when."""
 
     def __init__(self, allowance: Allowance) -> None:
         super().__init__(allowance.limit)
@@ -62,21 +66,22 @@ LimitUsage = Mapping[Limit, Allowance]
 
 
 def limits_of(session: Session, account_id: uuid.UUID, site: Limits) -> Limits:
-    """What this account may ask for: what an operator has set for it, else what the site allows everybody."""
-    return _that_hold(own_limits(session, account_id), site)
+    """Return the limits of this account: those that an operator has set for it, and the site's where none is set."""
+    return _effective(own_limits(session, account_id), site)
 
 
-def _that_hold(own: Limits, site: Limits) -> Limits:
-    chosen = {limit: _first(getattr(own, limit), getattr(site, limit)) for limit in Limit}
-    return Limits(**{str(limit): most or None for limit, most in chosen.items()})
+def _effective(own: Limits, site: Limits) -> Limits:
+    """Return the account's own limits, with the site's for those that are None. 0 (no limit) becomes None."""
+    chosen = {limit: _own_or_site(getattr(own, limit), getattr(site, limit)) for limit in Limit}
+    return Limits(**{str(limit): value or None for limit, value in chosen.items()})
 
 
-def _first(own: int | None, of_site: int | None) -> int | None:
+def _own_or_site(own: int | None, of_site: int | None) -> int | None:
     return of_site if own is None else own
 
 
 def own_limits(session: Session, account_id: uuid.UUID) -> Limits:
-    """What an operator has set for this account. None: nothing, so the site's limit holds; 0: no limit."""
+    """Return the limits that an operator has set for this account. None: not set, the site's applies; 0: no limit."""
     return _own(session.get(AccountLimits, account_id, populate_existing=True))
 
 
@@ -85,13 +90,13 @@ def _own(row: AccountLimits | None) -> Limits:
 
 
 def set_limits(session: Session, account_id: uuid.UUID, changed: Mapping[Limit, int | None]) -> tuple[Limits, Limits]:
-    """Set some of the account's own limits, see `own_limits`; all of them as they were, and as they are now.
+    """Set some of the account's own limits, see `own_limits`. Return all of them before and after the change.
 
-    Two who change them at the same time do so one after the other, so that each is told what was there before.
+    The account's lock makes concurrent changes run one after the other, so that each returns the true values before.
     """
-    _count_alone(session, account_id)
+    _lock_account(session, account_id)
     before = own_limits(session, account_id)
-    own = replace(before, **{str(limit): most for limit, most in changed.items()})
+    own = replace(before, **{str(limit): value for limit, value in changed.items()})
     values: dict[str, Any] = {**{str(limit): getattr(own, limit) for limit in Limit}, "changed_at": func.now()}
     statement = upsert(AccountLimits).values(account_id=account_id, **values)
     session.execute(statement.on_conflict_do_update(index_elements=[AccountLimits.account_id], set_=values))
@@ -100,7 +105,7 @@ def set_limits(session: Session, account_id: uuid.UUID, changed: Mapping[Limit, 
 
 @dataclass(frozen=True)
 class Use:
-    """What an account asks for now, and what it may. `own`: an operator has set some of its limits."""
+    """The present usage of an account and its limits (`most`). `own` True: an operator has set some of them."""
 
     at_once: int
     tokens: int
@@ -109,7 +114,7 @@ class Use:
 
 
 def use_of(session: Session, account_ids: Collection[uuid.UUID], site: Limits) -> dict[uuid.UUID, Use]:
-    """The use of several accounts, in one question a table: unfinished jobs, and tokens of this month."""
+    """Return the unfinished jobs, the tokens of this month and the limits of several accounts, with three queries."""
     unfinished = select(Job.account_id, func.count()).where(Job.account_id.in_(account_ids), Job.finished_at.is_(None))
     at_once = dict(session.execute(unfinished.group_by(Job.account_id)).all())
     of_month = select(TokensOfMonth.account_id, TokensOfMonth.tokens).where(
@@ -119,67 +124,72 @@ def use_of(session: Session, account_ids: Collection[uuid.UUID], site: Limits) -
     set_for = select(AccountLimits).where(AccountLimits.account_id.in_(account_ids))
     own = {row.account_id: _own(row) for row in session.execute(set_for).scalars()}
     return {
-        one: Use(
-            at_once.get(one, 0),
-            tokens.get(one, 0),
-            _that_hold(own.get(one, Limits()), site),
-            own.get(one, Limits()) != Limits(),
+        account_id: Use(
+            at_once.get(account_id, 0),
+            tokens.get(account_id, 0),
+            _effective(own.get(account_id, Limits()), site),
+            own.get(account_id, Limits()) != Limits(),
         )
-        for one in account_ids
+        for account_id in account_ids
     }
 
 
-def usage_of(session: Session, account_id: uuid.UUID, site: Limits, *, besides: uuid.UUID | None = None) -> LimitUsage:
-    """How far the account has used up its limits. The job `besides` is not counted."""
-    most = limits_of(session, account_id, site)
+def usage_of(
+    session: Session, account_id: uuid.UUID, site: Limits, *, except_job: uuid.UUID | None = None
+) -> LimitUsage:
+    """Return the account's usage of all limits. The unfinished job `except_job` is not counted."""
+    allowed = limits_of(session, account_id, site)
     now = session.execute(select(func.now())).scalar_one()
     found = {
-        Limit.JOBS_PER_DAY: _of_day(session, account_id, most.jobs_per_day),
-        Limit.JOBS_AT_ONCE: _at_once(session, account_id, most.jobs_at_once, besides),
-        Limit.TOKENS_PER_MONTH: _of_month(session, account_id, most.tokens_per_month),
+        Limit.JOBS_PER_DAY: _of_day(session, account_id, allowed.jobs_per_day),
+        Limit.JOBS_AT_ONCE: _at_once(session, account_id, allowed.jobs_at_once, except_job),
+        Limit.TOKENS_PER_MONTH: _of_month(session, account_id, allowed.tokens_per_month),
     }
-    return {limit: Allowance(limit, getattr(most, limit), *used, now) for limit, used in found.items()}
+    return {limit: Allowance(limit, getattr(allowed, limit), *used, now) for limit, used in found.items()}
 
 
-def _of_day(session: Session, account_id: uuid.UUID, most: int | None) -> tuple[int, datetime | None]:
+def _of_day(session: Session, account_id: uuid.UUID, limit: int | None) -> tuple[int, datetime | None]:
     of_day = (AcceptedJob.account_id == account_id, AcceptedJob.at > func.now() - seconds(DAY_SECONDS))
     used = session.execute(select(func.count()).select_from(AcceptedJob).where(*of_day)).scalar_one()
-    leaves = AcceptedJob.at + seconds(DAY_SECONDS)
-    return used, _enough_have_left(session, select(leaves).where(*of_day), leaves, used, most)
+    counted_until = AcceptedJob.at + seconds(DAY_SECONDS)
+    return used, _free_at(session, select(counted_until).where(*of_day), counted_until, used, limit)
 
 
 def _at_once(
-    session: Session, account_id: uuid.UUID, most: int | None, besides: uuid.UUID | None
+    session: Session, account_id: uuid.UUID, limit: int | None, except_job: uuid.UUID | None
 ) -> tuple[int, datetime | None]:
     unfinished = [Job.account_id == account_id, Job.finished_at.is_(None)]
-    if besides is not None:
-        unfinished.append(Job.id != besides)
+    if except_job is not None:
+        unfinished.append(Job.id != except_job)
     used = session.execute(select(func.count()).select_from(Job).where(*unfinished)).scalar_one()
-    ends = func.greatest(Job.deadline_at, Job.reserved_until, type_=Instant())  # greatest() passes over NULL
-    return used, _enough_have_left(session, select(ends).where(*unfinished), ends, used, most)
+    ends = func.greatest(Job.deadline_at, Job.reserved_until, type_=Instant())  # greatest() ignores NULL
+    return used, _free_at(session, select(ends).where(*unfinished), ends, used, limit)
 
 
-def _enough_have_left(
-    session: Session, leaving: Select[Any], moment: ColumnElement[Any], used: int, most: int | None
+def _free_at(
+    session: Session, ends: Select[Any], end: ColumnElement[Any], used: int, limit: int | None
 ) -> datetime | None:
-    """When so many of those that are counted have left that there is a place; None where there is one."""
-    if most is None or used < most:
+    """Return the time at which so few jobs are still counted that the limit allows another. None if it does now.
+
+    `ends` selects the time until which each of the `used` jobs is counted, and `end` is its column.
+    """
+    if limit is None or used < limit:
         return None
-    found: datetime | None = session.execute(leaving.order_by(moment).offset(used - most).limit(1)).scalar_one_or_none()
-    return found
+    free_at: datetime | None = session.execute(ends.order_by(end).offset(used - limit).limit(1)).scalar_one_or_none()
+    return free_at
 
 
-def _of_month(session: Session, account_id: uuid.UUID, most: int | None) -> tuple[int, datetime | None]:
+def _of_month(session: Session, account_id: uuid.UUID, limit: int | None) -> tuple[int, datetime | None]:
     used = session.execute(
         select(TokensOfMonth.tokens).where(TokensOfMonth.account_id == account_id, TokensOfMonth.begins_at == _month())
     ).scalar_one_or_none()
-    if used is None or most is None or used < most:
+    if used is None or limit is None or used < limit:
         return used or 0, None
     return used, session.execute(select(_month(after=1))).scalar_one()
 
 
 def _month(*, after: int = 0) -> ColumnElement[datetime]:
-    """When this month began by UTC, or one after it."""
+    """Return the SQL expression for the start of this month in UTC, or of the month `after` months later."""
     begun = func.date_trunc("month", func.timezone("UTC", func.now())) + func.make_interval(0, after)
     return func.timezone("UTC", begun, type_=Instant())
 
@@ -190,21 +200,21 @@ def require(
     site: Limits,
     *,
     of: Collection[Limit] = tuple(Limit),
-    besides: uuid.UUID | None = None,
+    except_job: uuid.UUID | None = None,
 ) -> None:
-    """Raises LimitReached unless the account may ask for one more job; of several limits, for the one that ends last.
+    """Raise LimitReached unless the account may add one more job. Of several limits, name the one that lasts longest.
 
-    Until the transaction ends, nobody else is let through for this account.
+    Takes the account's lock: until the transaction ends, all other checks for this account wait.
     """
-    _count_alone(session, account_id)
-    found = usage_of(session, account_id, site, besides=besides)
-    reached = [found[limit] for limit in of if found[limit].until is not None]
+    _lock_account(session, account_id)
+    usage = usage_of(session, account_id, site, except_job=except_job)
+    reached = [usage[limit] for limit in of if usage[limit].until is not None]
     if reached:
         raise LimitReached(max(reached, key=lambda allowance: allowance.until or allowance.now))
 
 
 def count_job(session: Session, account_id: uuid.UUID, job_id: uuid.UUID) -> None:
-    """A job was accepted; those of more than 24 hours ago need not be known any more."""
+    """Count a job that was accepted, and delete the counted jobs of more than 24 hours ago."""
     session.execute(
         delete(AcceptedJob).where(
             AcceptedJob.account_id == account_id, AcceptedJob.at <= func.now() - seconds(DAY_SECONDS)
@@ -214,7 +224,11 @@ def count_job(session: Session, account_id: uuid.UUID, job_id: uuid.UUID) -> Non
 
 
 def count_tokens(session: Session, account_id: uuid.UUID, tokens: int) -> None:
-    """The AI service has reported tokens. Hold a lock of the account's job, else a deleted account comes back here."""
+    """Count tokens that the AI service has reported for this account.
+
+    The caller must hold a lock on a job of the account. Otherwise this could insert a row for an account that is being
+    deleted.
+    """
     statement = upsert(TokensOfMonth).values(account_id=account_id, begins_at=_month(), tokens=tokens)
     session.execute(
         statement.on_conflict_do_update(
@@ -225,11 +239,14 @@ def count_tokens(session: Session, account_id: uuid.UUID, tokens: int) -> None:
 
 
 def forget_account(session: Session, account_id: uuid.UUID) -> None:
-    """Delete all that was counted and set for an account. Its jobs must be gone."""
+    """Delete all that was counted and set for an account. Its jobs must be deleted before."""
     for table in (AccountLimits, AcceptedJob, TokensOfMonth):
         session.execute(delete(table).where(table.account_id == account_id))
 
 
-def _count_alone(session: Session, account_id: uuid.UUID) -> None:
-    """Serialises the counting for one account: without the lock two requests would both see the last place."""
+def _lock_account(session: Session, account_id: uuid.UUID) -> None:
+    """Let one transaction at a time count this account's jobs, until it commits.
+
+    Otherwise two concurrent requests could both use the last free job.
+    """
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"limits {account_id.hex}"})

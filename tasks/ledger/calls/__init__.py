@@ -1,1 +1,1 @@
-"""Provider calls, the lanes they go through, and responses that the provider makes in the background."""
+"""Provider calls, the lanes that they go through, and responses that the provider makes in the background."""

@@ -1,4 +1,7 @@
-"""Provider calls: a row before the request, an outcome after it, and `unknown` for the answer that never came."""
+"""Records provider calls: a row before the request, its outcome afterwards.
+
+The outcome is `unknown` if the request may have reached the provider and no usable response came.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from tasks.ledger.errors import Category
 from tasks.ledger.models import Job, JobEvent, LeftResponse, ProviderCall
 from tasks.ledger.states import CallOutcome, Event, State
 
-CUT_OFF = "output_limit"  # the code of a call whose answer is not complete
+CUT_OFF = "output_limit"  # the code of a call whose response was cut off by the provider's limit
 
 
 @dataclass(frozen=True)
 class CallReport:
-    """What is known of a call that ended. Everything but the outcome may be None: not reported, or not applicable."""
+    """The facts about a call that has ended. All but the outcome may be None: not reported, or not applicable."""
 
     outcome: CallOutcome
     category: Category | None = None
@@ -36,9 +39,11 @@ class CallReport:
 
 @dataclass(frozen=True)
 class NewCall:
-    """A call about to be made. `limit` bounds the calls in the air over all workers, `probe_seconds` a probe's life.
+    """A call that is about to be made.
 
-    `background`: it is handed over, and asked about afterwards.
+    `limit` is the maximum of calls in flight on its lane, over all workers. `probe_seconds` is the time after which the
+    next call may probe if this one is a probe and gets no response. `background` True: the provider accepts the
+    request, works on it without a connection, and is polled for the response.
     """
 
     step: str
@@ -52,7 +57,7 @@ class NewCall:
 
 @dataclass(frozen=True)
 class OpenResponse:
-    """A call that the provider works on while nobody is connected. `age_seconds` by the database's clock."""
+    """A background call that the provider still works on. `age_seconds` is by the database's clock."""
 
     call_id: uuid.UUID
     response_id: str
@@ -60,10 +65,12 @@ class OpenResponse:
 
 
 def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCall) -> uuid.UUID | Closed | Full | None:
-    """Write the call down before it is made, if its lane lets it through.
+    """Insert the row of a call that is about to be made, if its lane allows the call, and return the call's id.
 
-    None: the claim is gone or the job is to be cancelled, so make no call. The job row is share-locked, so that the
-    claim cannot change hands between this look and the commit.
+    Returns Closed or Full if the lane does not allow it. Returns None if the claim is lost or the job is to be
+    cancelled. In all these cases the caller must not make the call.
+
+    Locks the job FOR SHARE, so that the claim cannot change between this check and the commit, and then the lane.
     """
     allowed = session.execute(
         select(Job.id)
@@ -92,24 +99,24 @@ def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCal
 
 
 def note_response(session: Session, call_id: uuid.UUID, response_id: str, lane: str) -> bool:
-    """The provider took the request under this name: from now on it can be asked about. Needs no claim.
+    """Record the id under which the provider took a background request; from now on it can be polled. Needs no claim.
 
-    A call taken for lost meanwhile is open again. False: its row is gone, since the job was deleted; the name is kept
-    for the withdrawal at the provider.
+    A call that was recorded as `unknown` in the meantime is open again. Returns False if the call has ended otherwise,
+    or its row was deleted with the job: then the id is kept in `left_responses`, to be cancelled at the provider.
     """
-    noted = session.execute(
+    recorded = session.execute(
         update(ProviderCall)
         .where(ProviderCall.id == call_id, ProviderCall.outcome.in_([CallOutcome.OPEN, CallOutcome.UNKNOWN]))
         .values(response_id=response_id, outcome=CallOutcome.OPEN, ended_at=None, error_category=None, error_code=None)
         .returning(ProviderCall.id)
     ).all()
-    if not noted:
+    if not recorded:
         session.execute(insert_or(LeftResponse).values(response_id=response_id, lane=lane).on_conflict_do_nothing())
-    return bool(noted)
+    return bool(recorded)
 
 
 def open_responses(session: Session, job_id: uuid.UUID) -> dict[str, OpenResponse]:
-    """The job's calls that can still be asked about, by step; the oldest where a step has several."""
+    """Return the job's calls that can still be polled, by step. Of several calls of a step, returns the oldest."""
     rows = session.execute(
         select(
             ProviderCall.step,
@@ -128,10 +135,13 @@ def open_responses(session: Session, job_id: uuid.UUID) -> dict[str, OpenRespons
 
 
 def close_call(session: Session, call_id: uuid.UUID, report: CallReport) -> bool:
-    """Record how the call ended. A fact about the provider, so it needs no claim, and a call once recorded as
-    `unknown` may still learn its answer. Its tokens are counted for the owner. False if it was closed for good before.
+    """Record how the call ended, and count its tokens for the owner of the job.
+
+    This is a fact about the provider, so it needs no claim, and a call recorded as `unknown` may still be closed with
+    its response. Returns False if the call was closed with another outcome before, or its row was deleted.
     """
-    # The job first, as everybody locks who needs both. Its lock keeps the owner from being deleted before the count.
+    # Lock order: the job before its calls. The job's lock (FOR KEY SHARE) keeps job and account from being deleted
+    # before the tokens are counted.
     owner = session.execute(
         select(Job.account_id)
         .join(ProviderCall, ProviderCall.job_id == Job.id)
@@ -164,9 +174,10 @@ def close_call(session: Session, call_id: uuid.UUID, report: CallReport) -> bool
 
 
 def close_open_calls(session: Session, job_id: uuid.UUID, outcome: CallOutcome) -> int:
-    """Close what a past holder left open, and say how many calls that were.
+    """Close the calls that a previous claim left open, and return their number.
 
-    One whose response has a name stays open: the next attempt asks about it, or it is withdrawn after the job's end.
+    A call with a response id stays open: the next attempt polls it, or it is cancelled at the provider after the job's
+    end.
     """
     return len(
         session.execute(
@@ -183,14 +194,14 @@ def close_open_calls(session: Session, job_id: uuid.UUID, outcome: CallOutcome) 
 
 
 def unknown_calls(session: Session, job_id: uuid.UUID) -> int:
-    """How many of the job's calls may have been billed without an answer reaching us."""
+    """Count the job's calls that may have been billed without a response."""
     return session.execute(
         select(func.count()).where(ProviderCall.job_id == job_id, ProviderCall.outcome == CallOutcome.UNKNOWN)
     ).scalar_one()
 
 
 def lost_since_replay(session: Session, job_id: uuid.UUID, step: str) -> int:
-    """How many calls of this step may have been billed without an answer, since somebody last said "try again"."""
+    """Count the calls of this step that may have been billed without a response, since the job was last replayed."""
     replayed = (
         select(func.max(JobEvent.generation))
         .where(JobEvent.job_id == job_id, JobEvent.event == Event.REPLAY)
@@ -207,7 +218,7 @@ def lost_since_replay(session: Session, job_id: uuid.UUID, step: str) -> int:
 
 
 def was_cut_off(session: Session, job_id: uuid.UUID, step: str) -> bool:
-    """Whether an answer of this step has been cut off by the provider's limit before."""
+    """Return True if the provider's limit has cut off a response of this step before."""
     return session.execute(
         select(
             select(ProviderCall.id)

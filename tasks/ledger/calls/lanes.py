@@ -1,8 +1,11 @@
-"""The way to one provider: open, cooling down until a moment, or stopped until an operator acts.
+"""Lanes: one circuit breaker per provider, which is open, cooling down until a time, or stopped by a lasting failure.
 
-One request finds a closed door, not one a job. Whoever would call asks here first, in the transaction that writes the
-call down; the lane's row is locked for it, so that one job probes after a cool-down and the number of calls in the air
-is bounded over all workers.
+A stopped lane stays closed until an operator opens it. When the provider is down, one probe call finds out, not one
+call per job. Before each call the worker asks the lane, in the transaction that inserts the call. This locks the lane's
+row, so that a single job probes after a cool-down. The calls in flight are counted under an advisory lock, so that
+their limit holds over all workers.
+Lock order: the lane, then the jobs that wait for it, then their deliveries. `ask` is called with a job locked, but that
+job is running and so does not wait for a lane.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from tasks.ledger.states import CallOutcome, LaneState, State
 
 PROBE_WAIT_SECONDS = 2.0
 FIRST_COOLING_SECONDS = 2.0
-LONGEST_COOLING_SECONDS = 60.0
-NOTHING_WRONG = {
+MAX_COOLING_SECONDS = 60.0
+OPEN_FIELDS = {
     "state": LaneState.OPEN,
     "until": None,
     "probing": False,
@@ -36,7 +39,7 @@ NOTHING_WRONG = {
 
 @dataclass(frozen=True)
 class Closed:
-    """No call now. `seconds` is how long to wait before asking again, None: until somebody acts."""
+    """The answer that no call is allowed now. `seconds` is the wait until the next one; None: an operator must act."""
 
     state: LaneState
     seconds: float | None
@@ -45,16 +48,16 @@ class Closed:
 
 @dataclass(frozen=True)
 class Full:
-    """The lane is open, and as many calls as allowed are in the air."""
+    """The answer that the lane is open, but has as many calls in flight as its limit allows."""
 
 
 def ask(session: Session, name: str, *, limit: int, probe_seconds: float) -> Closed | Full | None:
-    """May one more call be made now? None: yes. Holds the lane's row until the transaction ends.
+    """Check if one more call may be made now. Returns None if so. Locks the lane's row until the transaction ends.
 
-    After a cool-down the first to ask is the probe: the door stays shut for the others until its answer, or for
-    `probe_seconds` if none comes.
+    After a cool-down the first call is the probe. For all others the lane stays closed until the probe has a response,
+    or for `probe_seconds` if none comes.
     """
-    lane = _locked(session, name)
+    lane = _lock_lane(session, name)
     if lane is None:
         return _full(session, name, limit)
     closed = _closed(session, lane)
@@ -71,17 +74,17 @@ def ask(session: Session, name: str, *, limit: int, probe_seconds: float) -> Clo
 
 
 def door(session: Session, name: str) -> Closed | None:
-    """Whether the lane is closed, without taking anything. For a look before the work begins."""
+    """Return how the lane is closed, or None if it is open. Takes no lock: for a check before the work begins."""
     lane = session.execute(select(Lane).where(Lane.name == name)).scalar_one_or_none()
     return None if lane is None else _closed(session, lane)
 
 
-def held_shut(session: Session, name: str) -> Closed | None:
-    """Whether the lane is closed; if so it stays closed until this transaction ends. For who is about to wait for it.
+def check_and_lock(session: Session, name: str) -> Closed | None:
+    """Return how the lane is closed, or None if it is open. Locks its row FOR SHARE until the transaction ends.
 
-    Whoever opens the lane lets go those who wait, and does not see one who has not committed yet. That one would wait
-    for a door that is open. So the opener waits for this transaction first. To be asked before a job is locked: openers
-    lock the lane, then the jobs.
+    Call it before a job waits for the lane with `wait_for`. Opening the lane releases the jobs that wait for it, but
+    does not see a wait that is not committed yet; that job would go on waiting for an open lane. With this lock the
+    opener waits until the wait is committed. Call it before the job is locked: openers lock the lane, then the jobs.
     """
     lane = session.execute(
         select(Lane).where(Lane.name == name).with_for_update(read=True).execution_options(populate_existing=True)
@@ -90,17 +93,19 @@ def held_shut(session: Session, name: str) -> Closed | None:
 
 
 def cool(session: Session, name: str, *, seconds: float | None, category: Category, code: str | None) -> float:
-    """Close the lane for `seconds`, or for longer each time the provider gives none. For how long it is closed now.
+    """Close the lane for a cool-down, and return the seconds until its end.
 
-    A cool-down that lasts longer already is not cut short, and a stopped lane stays stopped.
+    `seconds` is the time that the provider asked for. If None, the time doubles with each cool-down in a row, up to
+    `MAX_COOLING_SECONDS`. A longer cool-down is not shortened, and a stopped lane stays stopped (0 is returned then).
     """
     session.execute(insert(Lane).values(name=name, state=LaneState.OPEN).on_conflict_do_nothing())
-    lane = _locked(session, name)
+    lane = _lock_lane(session, name)
     assert lane is not None
     strikes = lane.strikes + 1
-    own = min(LONGEST_COOLING_SECONDS, FIRST_COOLING_SECONDS * 2 ** (strikes - 1))
-    asked = func.now() + sql_intervals.seconds(own if seconds is None else seconds)
-    until = asked if lane.probing or lane.until is None else func.greatest(Lane.until, asked)
+    default = min(MAX_COOLING_SECONDS, FIRST_COOLING_SECONDS * 2 ** (strikes - 1))
+    end = func.now() + sql_intervals.seconds(default if seconds is None else seconds)
+    # While a probe is out, `until` is the end of its time and not of a cool-down, so it does not count.
+    until = end if lane.probing or lane.until is None else func.greatest(Lane.until, end)
     session.execute(
         update(Lane)
         .where(Lane.name == name, Lane.state != LaneState.STOPPED)
@@ -123,7 +128,7 @@ def cool(session: Session, name: str, *, seconds: float | None, category: Catego
 
 
 def stop(session: Session, name: str, *, category: Category, code: str | None) -> None:
-    """Close the lane until an operator resumes it: what is wrong does not pass by itself."""
+    """Close the lane until an operator resumes it, for failures that do not pass by themselves."""
     values = {
         "state": LaneState.STOPPED,
         "until": None,
@@ -138,29 +143,29 @@ def stop(session: Session, name: str, *, category: Category, code: str | None) -
 
 
 def answered(session: Session, name: str, *, spread_seconds: float) -> int:
-    """A call went through. Where the lane was cooling it is open again; how many waiting jobs that lets go."""
+    """Record that a call succeeded: a lane that was cooling down is open. Return how many waiting jobs are released."""
     opened = session.execute(
         update(Lane)
         .where(Lane.name == name, Lane.state == LaneState.COOLING)
-        .values(**NOTHING_WRONG, changed_at=func.now(), changed_by=None)
+        .values(**OPEN_FIELDS, changed_at=func.now(), changed_by=None)
         .returning(Lane.name)
     ).all()
-    return _let_go(session, name, spread_seconds) if opened else 0
+    return _release_waiting(session, name, spread_seconds) if opened else 0
 
 
 def resume(session: Session, name: str, *, by: str, spread_seconds: float) -> int | None:
-    """An operator opens the lane. How many waiting jobs that lets go; None if it was open."""
+    """Open the lane for an operator and return how many waiting jobs are released. Returns None if it was open."""
     opened = session.execute(
         update(Lane)
         .where(Lane.name == name, Lane.state != LaneState.OPEN)
-        .values(**NOTHING_WRONG, changed_at=func.now(), changed_by=by)
+        .values(**OPEN_FIELDS, changed_at=func.now(), changed_by=by)
         .returning(Lane.name)
     ).all()
-    return _let_go(session, name, spread_seconds) if opened else None
+    return _release_waiting(session, name, spread_seconds) if opened else None
 
 
 def blocks(session: Session, job_id: uuid.UUID) -> Category | None:
-    """Why the lane this job waits for is closed; None if it waits for none."""
+    """Return the category for which the lane that this job waits for is closed. Returns None if it waits for none."""
     category = session.execute(
         select(Lane.category).join(Delivery, Delivery.lane == Lane.name).where(Delivery.job_id == job_id)
     ).scalar_one_or_none()
@@ -168,49 +173,51 @@ def blocks(session: Session, job_id: uuid.UUID) -> Category | None:
 
 
 def wait_for(session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, spread_seconds: float) -> None:
-    """Let a waiting job's delivery wait until the lane may be asked again, at a random moment within the spread.
+    """Postpone a waiting job's delivery until the lane may be asked again, plus a random part of `spread_seconds`.
 
-    `closed` is what `held_shut` said in this transaction.
-    Behind a stopped lane that is the job's deadline: a resume lets it go before, or the reconciler ends it then.
+    `closed` is the answer of `check_and_lock` in this transaction. While the lane is stopped the delivery waits until
+    the job's deadline: resuming the lane releases it before, or the reconciler fails the job then.
     """
-    session.execute(select(Job.id).where(Job.id == job_id).with_for_update())  # the lock order: job, then delivery
+    session.execute(select(Job.id).where(Job.id == job_id).with_for_update())  # lock order: job, then delivery
     if closed.seconds is None:
         until: ColumnElement[Any] = select(Job.deadline_at).where(Job.id == job_id).scalar_subquery()
     else:
         until = (
             func.now() + sql_intervals.seconds(closed.seconds) + func.random() * sql_intervals.seconds(spread_seconds)
         )
-    parked = session.execute(
+    waits_until = session.execute(
         update(Delivery)
         .where(Delivery.job_id == job_id)
         .values(
             lane=name,
-            dispatches=0,  # it arrived; only what gets lost is to be sent more and more rarely
+            dispatches=0,  # its message arrived; the growing pauses are only for messages that get lost
             not_before=func.greatest(Delivery.not_before, until),
             due_at=func.greatest(Delivery.not_before, until),
         )
         .returning(Delivery.not_before)
         .execution_options(synchronize_session=False)
     ).scalar_one_or_none()
-    if parked is not None:
+    if waits_until is not None:
         session.execute(
             update(Job)
             .where(Job.id == job_id)
             .values(
                 revision=Job.revision + 1,
-                next_attempt_at=case((Job.state == State.RETRY_WAIT, parked), else_=None),
+                next_attempt_at=case((Job.state == State.RETRY_WAIT, waits_until), else_=None),
             )
             .execution_options(synchronize_session=False)
         )
 
 
-def _locked(session: Session, name: str) -> Lane | None:
+def _lock_lane(session: Session, name: str) -> Lane | None:
+    """Lock and return the lane's row. Returns None if it has none, so was never closed."""
     return session.execute(
         select(Lane).where(Lane.name == name).with_for_update().execution_options(populate_existing=True)
     ).scalar_one_or_none()
 
 
 def _closed(session: Session, lane: Lane) -> Closed | None:
+    """Return how this lane is closed, or None if it is open or its cool-down is over."""
     category = None if lane.category is None else Category(lane.category)
     if lane.state == LaneState.STOPPED:
         return Closed(LaneState.STOPPED, None, category)
@@ -221,21 +228,25 @@ def _closed(session: Session, lane: Lane) -> Closed | None:
     return None
 
 
-def _seconds_until(session: Session, moment: datetime) -> float:
-    return float(session.execute(select(func.extract("epoch", moment - func.now()))).scalar_one())
+def _seconds_until(session: Session, time: datetime) -> float:
+    return float(session.execute(select(func.extract("epoch", time - func.now()))).scalar_one())
 
 
 def _full(session: Session, name: str, limit: int) -> Full | None:
-    # Serialises the counting: without the lock two transactions would both see the last free place.
+    """Return Full if `limit` calls are in flight on the lane, otherwise None."""
+    # One transaction at a time counts, until it commits its call. Otherwise two could both take the last free slot.
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"lane {name}"})
-    in_the_air = session.execute(
+    in_flight = session.execute(
         select(func.count()).where(ProviderCall.outcome == CallOutcome.OPEN, ProviderCall.lane == name)
     ).scalar_one()
-    return Full() if in_the_air >= limit else None
+    return Full() if in_flight >= limit else None
 
 
-def _let_go(session: Session, name: str, spread_seconds: float) -> int:
-    """Everybody who waits for the lane may run within `spread_seconds`, in random order, and their pages say so."""
+def _release_waiting(session: Session, name: str, spread_seconds: float) -> int:
+    """Let all jobs that wait for the lane run at random times within `spread_seconds`, and return their number.
+
+    Their revisions grow, so that their pages show it. The lane must be locked; the jobs are locked by id.
+    """
     jobs = (
         session.execute(
             select(Job.id)

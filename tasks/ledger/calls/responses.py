@@ -1,4 +1,4 @@
-"""Responses that a provider still has, though nobody here waits for them: to be withdrawn, or deleted, there."""
+"""Background responses that the provider still keeps but no job waits for: to be cancelled or deleted there."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from tasks.ledger.states import CallOutcome
 
 @dataclass(frozen=True)
 class KeptResponse:
-    """One response at the provider. `call_id` None: its job was deleted, and the row of the call with it."""
+    """A response at the provider. `call_id` None: its job was deleted, and with it the row of the call."""
 
     response_id: str
     call_id: uuid.UUID | None
 
 
 def response_counts(session: Session, *, lane: str, overdue_seconds: float) -> tuple[int, int]:
-    """How many responses are still open at the provider, and how many of them belong to jobs that ended so long ago."""
+    """Count the responses that are open at the provider, and those of them whose jobs ended too long ago.
+
+    The second number counts the jobs that ended more than `overdue_seconds` ago.
+    """
     open_now, overdue = session.execute(
         select(
             func.count(ProviderCall.id),
@@ -42,8 +45,10 @@ def response_counts(session: Session, *, lane: str, overdue_seconds: float) -> t
 
 
 def to_cancel(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
-    """Those the provider may still work on although their job is finished. In random order, so that a few that cannot
-    be withdrawn keep nobody waiting."""
+    """Return responses that the provider may still work on although their job is finished.
+
+    They come in random order, so that a few that cannot be cancelled do not hold up the others.
+    """
     rows = session.execute(
         select(ProviderCall.response_id, ProviderCall.id)
         .join(Job, Job.id == ProviderCall.job_id)
@@ -60,7 +65,10 @@ def to_cancel(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
 
 
 def give_up_cancelling(session: Session, *, lane: str, after_seconds: float) -> int:
-    """Close as unknown what could not be withdrawn for so long after its job ended. How many calls that were."""
+    """Close calls as unknown whose response could not be cancelled, and return their number.
+
+    These are the calls of jobs that ended more than `after_seconds` ago.
+    """
     return len(
         session.execute(
             update(ProviderCall)
@@ -84,7 +92,10 @@ def give_up_cancelling(session: Session, *, lane: str, after_seconds: float) -> 
 
 
 def to_delete(session: Session, *, lane: str, younger_than_seconds: float, limit: int) -> list[KeptResponse]:
-    """Those whose call is closed, and so whatever they brought is saved, and that the provider has not deleted yet."""
+    """Return responses of closed calls that the provider has not deleted yet, in random order.
+
+    A call is closed only after its response was saved, so it is no longer needed there.
+    """
     rows = session.execute(
         select(ProviderCall.response_id, ProviderCall.id)
         .where(
@@ -102,14 +113,15 @@ def to_delete(session: Session, *, lane: str, younger_than_seconds: float, limit
 
 
 def note_deleted(session: Session, call_id: uuid.UUID) -> None:
-    """The provider has forgotten the response of this call."""
+    """Record that the provider has deleted the response of this call."""
     session.execute(update(ProviderCall).where(ProviderCall.id == call_id).values(response_deleted_at=func.now()))
 
 
 def leave_behind(session: Session, jobs: Sequence[uuid.UUID]) -> None:
-    """Before these jobs are deleted: keep the names of what the provider has of them. Hold the jobs' locks.
+    """Delete the calls of these jobs, and keep the ids of the responses that the provider still has.
 
-    The calls are deleted here and not by cascade: one that is learning its name right now is waited for.
+    Call it before the jobs are deleted, with the jobs locked. The calls are deleted here and not by cascade, because
+    this DELETE waits for a transaction that is just recording a response id, and returns that id.
     """
     rows = session.execute(
         delete(ProviderCall)
@@ -129,7 +141,7 @@ def leave_behind(session: Session, jobs: Sequence[uuid.UUID]) -> None:
 
 
 def have_deleted(session: Session, job_id: uuid.UUID) -> None:
-    """This finished job's content is deleted here, so it is to be deleted at the provider too. The calls stay."""
+    """Note the responses of a finished job whose content was deleted, to be deleted at the provider. The calls stay."""
     kept = select(ProviderCall.response_id, ProviderCall.lane).where(
         ProviderCall.job_id == job_id,
         ProviderCall.background,
@@ -140,7 +152,7 @@ def have_deleted(session: Session, job_id: uuid.UUID) -> None:
 
 
 def left_behind(session: Session, *, lane: str, limit: int) -> list[KeptResponse]:
-    """Those whose job was deleted."""
+    """Return responses whose job, or the content of it, was deleted here, in random order."""
     rows = session.execute(
         select(LeftResponse.response_id).where(LeftResponse.lane == lane).order_by(func.random()).limit(limit)
     ).scalars()
@@ -148,12 +160,12 @@ def left_behind(session: Session, *, lane: str, limit: int) -> list[KeptResponse
 
 
 def settle_left(session: Session, response_id: str) -> None:
-    """The provider has forgotten it too."""
+    """Record that the provider has deleted a response whose job was deleted here."""
     session.execute(delete(LeftResponse).where(LeftResponse.response_id == response_id))
 
 
 def give_up_deleting_left(session: Session, *, lane: str, after_seconds: float) -> int:
-    """Forget those that the provider did not delete for so long. How many that were."""
+    """Delete the notes of responses that the provider has not deleted for `after_seconds`, and return their number."""
     return len(
         session.execute(
             delete(LeftResponse)

@@ -1,1 +1,1 @@
-"""Which job is handed to the queue next: the outbox, the operator's gate, and the fair order of accounts."""
+"""The way of a job to the queue: the outbox, the operator's gate, and the fair order of accounts."""

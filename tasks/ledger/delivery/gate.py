@@ -1,7 +1,8 @@
-"""Whether work of a queue goes on: open, paused (nothing more is dispatched), drained (no attempt begins either).
+"""The operator's gate of a queue: open, limited, paused (nothing is dispatched) or draining (no attempt begins either).
 
-A claim passes the gate in its own transaction, under a lock that a decision takes alone. So a drain that was committed
-is never followed by a new claim, and what it counts as active is all there will be.
+A claim passes the gate in its own transaction, under a shared advisory lock of the queue; an operator's decision takes
+the same lock exclusively. So no claim commits after a drain has committed, and the jobs that the drain counts as active
+are all there will be.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from tasks.ledger.models import Delivery, Job
 from tasks.ledger.models.control import Decided, Gate
 
 STOPPED, FULL = "stopped", "full"
-"""Why a claim does not pass."""
+"""Name the reasons for which a claim does not pass the gate."""
 
 
 @dataclass(frozen=True)
 class GateState:
-    """How the gate of a queue stands. `changed_at` and `changed_by` are None where nobody ever touched it."""
+    """The state of a queue's gate. `changed_at` and `changed_by` are None if no operator has ever changed it."""
 
     dispatch_stopped: bool = False
     claims_stopped: bool = False
@@ -37,12 +38,12 @@ class GateState:
 
     @property
     def shut(self) -> bool:
-        """Whether an operator has paused the work, so that what waits is waiting for that operator."""
+        """Return True if an operator has paused the work, so that waiting jobs wait for that operator."""
         return self.dispatch_stopped
 
     @property
     def word(self) -> str:
-        """`open`, `limited`, `paused` or `draining`."""
+        """Return `open`, `limited`, `paused` or `draining`."""
         if self.claims_stopped:
             return "draining"
         if self.dispatch_stopped:
@@ -52,7 +53,7 @@ class GateState:
 
 @dataclass(frozen=True)
 class Active:
-    """One job that somebody holds."""
+    """A job that a worker holds."""
 
     job_id: uuid.UUID
     worker: str
@@ -61,13 +62,13 @@ class Active:
 
     @property
     def reference(self) -> str:
-        """What a person quotes."""
+        """Return the reference that users quote."""
         return reference_of(self.job_id)
 
 
 def load(session: Session, queue: str) -> GateState:
-    """How the gate of this queue stands now."""
-    return _standing(
+    """Return the present state of this queue's gate."""
+    return _state(
         session.execute(
             select(Gate).where(Gate.queue == queue).execution_options(populate_existing=True)
         ).scalar_one_or_none()
@@ -75,8 +76,8 @@ def load(session: Session, queue: str) -> GateState:
 
 
 def before(session: Session, job_id: uuid.UUID) -> GateState:
-    """How the gate stands that this job has to pass."""
-    return _standing(
+    """Return the state of the gate that this job has to pass."""
+    return _state(
         session.execute(
             select(Gate)
             .join(Job, Job.queue == Gate.queue)
@@ -87,48 +88,49 @@ def before(session: Session, job_id: uuid.UUID) -> GateState:
 
 
 def passes(session: Session, job_id: uuid.UUID) -> str | None:
-    """May an attempt at this job begin? None: yes, and no decision is made until the transaction ends.
+    """Check if an attempt at this job may begin.
 
-    Else STOPPED: an operator has stopped claims; or FULL: as many jobs are held as may be at once.
+    Returns None if it may; then no operator can change the gate until the transaction ends. Otherwise returns STOPPED
+    if an operator has stopped claims, or FULL if as many jobs are held as the gate allows at once.
     """
     queue = session.execute(select(Job.queue).where(Job.id == job_id)).scalar_one_or_none()
     if queue is None:
-        return None  # the claim finds no job either
+        return None  # the claim then finds no job either, and says so
     _lock(session, queue, shared=True)
-    standing = load(session, queue)  # after the lock: what was decided before it was given is seen
-    if standing.claims_stopped:
+    state = load(session, queue)  # read after the lock was granted, so that it shows every earlier decision
+    if state.claims_stopped:
         return STOPPED
-    if standing.at_once is None:
+    if state.at_once is None:
         return None
-    _count_alone(session, queue)
-    return FULL if active(session, queue) >= standing.at_once else None
+    _lock_count(session, queue)
+    return FULL if active(session, queue) >= state.at_once else None
 
 
 def pause(session: Session, queue: str, *, by: str, note: str | None = None) -> GateState:
-    """Hand nothing more to the queue. What is there already may still be claimed; a drain stays one."""
-    before = _alone(session, queue)
+    """Send nothing more to the queue. Messages that are there already may still be claimed. A drain stays a drain."""
+    before = _lock_alone(session, queue)
     _set(session, queue, True, before.claims_stopped, before.at_once, by, note)
     audit_log.write_down(session, queue, Decided.PAUSE, by=by, note=note, before=before.word)
     return load(session, queue)
 
 
 def drain(session: Session, queue: str, *, by: str, note: str | None = None) -> int:
-    """Hand nothing more to the queue, and let no attempt begin. How many jobs are held: they may finish."""
-    before = _alone(session, queue)
+    """Send nothing more to the queue, and let no attempt begin. Return how many jobs are held; these may finish."""
+    before = _lock_alone(session, queue)
     _set(session, queue, True, True, before.at_once, by, note)
-    held = active(session, queue)
-    audit_log.write_down(session, queue, Decided.DRAIN, by=by, note=note, before=before.word, active=held)
-    return held
+    held_jobs = active(session, queue)
+    audit_log.write_down(session, queue, Decided.DRAIN, by=by, note=note, before=before.word, active=held_jobs)
+    return held_jobs
 
 
 def resume(
     session: Session, queue: str, *, by: str, at_once: int | None = None, note: str | None = None
 ) -> GateState | None:
-    """Let work go on, with at most `at_once` jobs held at the same time, None: without a limit.
+    """Let the work go on, with at most `at_once` jobs held at the same time; None means without a limit.
 
-    How the gate stood before; None if it stood like that already, and nothing was decided.
+    Returns the state before. Returns None, and records no decision, if the gate was in the requested state already.
     """
-    before = _alone(session, queue)
+    before = _lock_alone(session, queue)
     if not before.shut and before.at_once == at_once:
         return None
     _set(session, queue, False, False, at_once, by, note)
@@ -137,19 +139,19 @@ def resume(
 
 
 def active(session: Session, queue: str) -> int:
-    """How many jobs of the queue somebody holds."""
+    """Count the jobs of the queue that a worker holds."""
     return session.execute(
         select(func.count()).select_from(Job).where(Job.queue == queue, Job.lease_expires_at.is_not(None))
     ).scalar_one()
 
 
 def waiting(session: Session, queue: str) -> int:
-    """How many jobs of the queue wait for a claim."""
+    """Count the jobs of the queue that wait for a claim."""
     return session.execute(select(func.count()).select_from(Delivery).where(Delivery.queue == queue)).scalar_one()
 
 
 def held(session: Session, queue: str, *, limit: int) -> Sequence[Active]:
-    """The jobs of the queue that somebody holds, the longest held first."""
+    """Return the jobs of the queue that a worker holds, the earliest claim first."""
     rows = session.execute(
         select(Job.id, Job.claimed_by, Job.claimed_at, Job.step)
         .where(Job.queue == queue, Job.lease_expires_at.is_not(None))
@@ -159,7 +161,7 @@ def held(session: Session, queue: str, *, limit: int) -> Sequence[Active]:
     return [Active(job_id, worker or "", claimed_at, step) for job_id, worker, claimed_at, step in rows]
 
 
-def _standing(gate: Gate | None) -> GateState:
+def _state(gate: Gate | None) -> GateState:
     if gate is None:
         return GateState()
     return GateState(
@@ -167,20 +169,24 @@ def _standing(gate: Gate | None) -> GateState:
     )
 
 
-def _alone(session: Session, queue: str) -> GateState:
-    """Wait until no claim is being given, keep others from being given, and say how the gate stands."""
+def _lock_alone(session: Session, queue: str) -> GateState:
+    """Wait for the claims that are being made, hold back new ones until the transaction ends, and return the state."""
     _lock(session, queue, shared=False)
     return load(session, queue)
 
 
 def _lock(session: Session, queue: str, *, shared: bool) -> None:
-    """Of the transaction: a pooler in transaction mode keeps no session. On a name, since there may be no row yet."""
+    """Take the gate's advisory lock until the transaction ends.
+
+    It belongs to the transaction and not to the session, since a pooler in transaction mode keeps no session. It is an
+    advisory lock on a name, since the gate's row may not exist yet.
+    """
     function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
     session.execute(text(f"SELECT {function}(hashtext(:name))"), {"name": f"gate {queue}"})
 
 
-def _count_alone(session: Session, queue: str) -> None:
-    """Serialises the counting: without the lock two claims would both see the last free place."""
+def _lock_count(session: Session, queue: str) -> None:
+    """Let one claim at a time count the held jobs, until it commits. Otherwise two could both take the last slot."""
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"places {queue}"})
 
 

@@ -1,7 +1,8 @@
-"""Deliveries that are owed. Postpone, deliver, settle on claim: proof of failure by remaining.
+"""The outbox: the deliveries that are owed. Postponed, then sent, then deleted by the claim.
 
-`take_due` moves `due_at` forward before anything is sent, so a dispatcher that dies between its two steps
-delivers again later instead of never. A row goes away only when a claim (or the job's end) deletes it.
+`take_due` moves `due_at` forward before anything is sent, so a dispatcher that dies between these two steps causes a
+late delivery and not a lost one. Only a claim, or the end of the job, deletes the row: a row that is still there proves
+that the delivery has not arrived.
 The idea is Sentry's: https://github.com/getsentry/sentry/blob/master/src/sentry/hybridcloud/models/outbox.py
 """
 
@@ -11,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, delete, func, or_, select, update
+from sqlalchemy import Select, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -24,10 +25,10 @@ from tasks.ledger.states import WAITING
 
 @dataclass(frozen=True)
 class OwedDelivery:
-    """One message to hand to the queue.
+    """A message to send to the queue.
 
-    `earlier` is the number under which it was handed over before, None at the first time. `not_before` lies in the
-    past when it may run at once; `seconds_to_wait` is the rest of the wait by the database's clock, 0 if none.
+    `earlier` is the number under which it was sent before, None if this is the first time. `not_before` is in the past
+    if it may run at once. `seconds_to_wait` is the time until `not_before` by the database's clock, 0 if it has passed.
     """
 
     job_id: uuid.UUID
@@ -38,7 +39,7 @@ class OwedDelivery:
 
 
 def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = None) -> int:
-    """Owe the job a new delivery, under a new number, and give that number. Replaces one already owed."""
+    """Owe the job a new delivery under a new number, instead of any that is owed already, and return the number."""
     number, queue = session.execute(
         update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries, Job.queue)
     ).one()
@@ -57,86 +58,112 @@ def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = No
 
 
 def consume(session: Session, job_id: uuid.UUID) -> bool:
-    """Nothing is owed to the job any more. False if nothing was."""
+    """Delete the delivery that is owed to the job. Returns False if none was."""
     return bool(session.execute(delete(Delivery).where(Delivery.job_id == job_id).returning(Delivery.job_id)).all())
 
 
 def take_due(
     session: Session, *, queue: str, limit: int, postpone_seconds: float, job_id: uuid.UUID | None = None
 ) -> list[OwedDelivery]:
-    """Take the deliveries whose time has come, and postpone each before it is sent.
+    """Take up to `limit` deliveries that are due, postpone each, and return them in the order of sending.
 
-    Those that may run at once take turns, see `turns`, and only as many are taken as there is room for. Those that were
-    handed over before are looked after, and those that may run later are put up for their time, whatever the room.
-    The postponement doubles with each hand-over, to sixteen times `postpone_seconds`; a delivery that may not run yet
-    is due again at the very moment it may. Rows that another dispatcher holds are skipped, so any number may run.
-    Where an operator has stopped dispatch, nothing is taken and nothing postponed.
+    Two kinds are taken. Deliveries that may run now and were never sent take turns, see `fair_order`, and only as many
+    are taken as there is free capacity. Whatever the capacity, those that were sent before are sent again, and those
+    that may only run later are scheduled for their time. `job_id` restricts this to the delivery of one job, under
+    the same rules.
+
+    Rows that another dispatcher has locked are skipped, so any number of dispatchers may run. While an operator has
+    stopped dispatch, nothing is taken and nothing is postponed.
     """
     if gate.load(session, queue).dispatch_stopped:
         return []
-    turn = fair_order.next_by_fair_share(session, queue, min(limit, fair_order.free_capacity(session, queue)))
+    in_turn = fair_order.next_by_fair_share(session, queue, min(limit, fair_order.free_capacity(session, queue)))
     due = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.due_at <= func.now())
     if job_id is not None:
         due = due.where(Delivery.job_id == job_id)
-    fresh = due.where(Delivery.job_id.in_(turn), Delivery.dispatches == 0).with_for_update(skip_locked=True)
-    others = due.where(fair_order.needs_no_turn()).order_by(Delivery.due_at).limit(limit - len(turn))
-    others = others.with_for_update(skip_locked=True)
+    first_time = due.where(Delivery.job_id.in_(in_turn), Delivery.dispatches == 0).with_for_update(skip_locked=True)
+    without_turn = (
+        due.where(fair_order.needs_no_turn())
+        .order_by(Delivery.due_at)
+        .limit(limit - len(in_turn))
+        .with_for_update(skip_locked=True)
+    )
+    taken = _postpone(session, first_time, without_turn, postpone_seconds)
+    position = {job: index for index, job in enumerate(in_turn)}
+    return sorted(taken, key=lambda owed: position.get(owed.job_id, len(position)))
+
+
+def _postpone(
+    session: Session, first_time: Select[uuid.UUID], without_turn: Select[uuid.UUID], postpone_seconds: float
+) -> list[OwedDelivery]:
+    """Postpone the deliveries that the two queries select and lock, and return them.
+
+    The next `due_at` of a delivery that may run now lies `postpone_seconds` ahead, and twice as far for each time it
+    was sent before, up to sixteen times. A delivery that may only run later is due again exactly when it may run, and
+    this sending is not counted in `dispatches`.
+    """
+    runs_later = Delivery.not_before > func.now()
     backoff = seconds(postpone_seconds * func.power(2, func.least(Delivery.dispatches, 4)))
+    seconds_to_wait = func.greatest(0, func.extract("epoch", Delivery.not_before - func.now()))
     rows = session.execute(
         update(Delivery)
-        .where(or_(Delivery.job_id.in_(fresh.scalar_subquery()), Delivery.job_id.in_(others.scalar_subquery())))
+        .where(
+            or_(
+                Delivery.job_id.in_(first_time.scalar_subquery()),
+                Delivery.job_id.in_(without_turn.scalar_subquery()),
+            )
+        )
         .values(
-            due_at=case((Delivery.not_before > func.now(), Delivery.not_before), else_=func.now() + backoff),
-            dispatches=case((Delivery.not_before > func.now(), Delivery.dispatches), else_=Delivery.dispatches + 1),
+            due_at=case((runs_later, Delivery.not_before), else_=func.now() + backoff),
+            dispatches=case((runs_later, Delivery.dispatches), else_=Delivery.dispatches + 1),
         )
-        .returning(
-            Delivery.job_id,
-            Delivery.number,
-            Delivery.dispatched_at,
-            Delivery.not_before,
-            func.greatest(0, func.extract("epoch", Delivery.not_before - func.now())),
-        )
+        .returning(Delivery.job_id, Delivery.number, Delivery.dispatched_at, Delivery.not_before, seconds_to_wait)
     ).all()
-    place = {job: number for number, job in enumerate(turn)}
-    taken = [
-        OwedDelivery(row[0], row[1], row[1] if row[2] is not None else None, row[3], float(row[4])) for row in rows
+    return [
+        OwedDelivery(
+            job_id=job_id,
+            number=number,
+            earlier=None if dispatched_at is None else number,
+            not_before=not_before,
+            seconds_to_wait=float(wait),
+        )
+        for job_id, number, dispatched_at, not_before, wait in rows
     ]
-    return sorted(taken, key=lambda owed: place.get(owed.job_id, len(place)))
 
 
 def renumber(session: Session, job_id: uuid.UUID, number: int) -> int | None:
-    """Give a delivery that is owed under `number` a new one, since the queue refuses a number twice.
+    """Give the delivery that is owed under `number` a new number, since the queue refuses the same number twice.
 
-    None if it is no longer owed under that number.
+    Returns the new number, or None if nothing is owed under the old one.
     """
     owed = session.execute(
         select(Delivery.number).where(Delivery.job_id == job_id, Delivery.number == number).with_for_update()
     ).scalar_one_or_none()
     if owed is None:
         return None
-    fresh = session.execute(
+    new_number = session.execute(
         update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries)
     ).scalar_one()
-    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(number=fresh, dispatched_at=None))
-    return fresh
+    session.execute(update(Delivery).where(Delivery.job_id == job_id).values(number=new_number, dispatched_at=None))
+    return new_number
 
 
 def note_dispatched(session: Session, job_id: uuid.UUID, number: int) -> None:
-    """Remember that the queue took this number. Where a claim has settled it meanwhile, there is nothing to note."""
+    """Record that the queue accepted this number. Does nothing if a claim has consumed the delivery in the meantime."""
     session.execute(
         update(Delivery).where(Delivery.job_id == job_id, Delivery.number == number).values(dispatched_at=func.now())
     )
 
 
 def is_due(session: Session, job_id: uuid.UUID) -> bool:
-    """Whether a delivery is owed to the job that may be claimed now."""
+    """Return True if a delivery is owed to the job and may be claimed now."""
     return bool(
         session.execute(select(Delivery.not_before <= func.now()).where(Delivery.job_id == job_id)).scalar_one_or_none()
     )
 
 
 def bring_forward(session: Session, job_id: uuid.UUID) -> None:
-    """A message arrived before its time: hand it over again exactly when it may run, not after the postponement."""
+    """Reschedule a delivery whose message arrived too early: send it again exactly when it may run, and not later."""
     session.execute(
         update(Delivery)
         .where(Delivery.job_id == job_id, Delivery.not_before > func.now())
@@ -145,7 +172,7 @@ def bring_forward(session: Session, job_id: uuid.UUID) -> None:
 
 
 def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
-    """A message arrived where it could not be worked on: the delivery is due as soon as it may run, for others."""
+    """Reschedule a delivery whose message arrived but was refused: it is due again now, or as soon as it may run."""
     session.execute(
         update(Delivery)
         .where(Delivery.job_id == job_id)
@@ -154,7 +181,7 @@ def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
 
 
 def bring_all_forward(session: Session, queue: str) -> int:
-    """The queue has forgotten everything: every delivery it was given becomes due again. How many there were."""
+    """Make all deliveries that were sent due again, since the queue has lost its messages, and return their number."""
     return len(
         session.execute(
             update(Delivery)
@@ -166,9 +193,10 @@ def bring_all_forward(session: Session, queue: str) -> int:
 
 
 def seconds_until_next_due(session: Session, queue: str) -> float | None:
-    """How long until the next delivery is due; 0 if one is due now, None if none is owed or none may be handed over.
+    """Return the seconds until the next delivery is due; 0 if it is due now.
 
-    Those that wait for their turn are due only while there is room, and while their account is not disabled.
+    A delivery that waits for its turn counts only while there is free capacity and its account is not disabled. Returns
+    None if none is owed, or while an operator has stopped dispatch.
     """
     if gate.load(session, queue).dispatch_stopped:
         return None
@@ -183,9 +211,10 @@ def seconds_until_next_due(session: Session, queue: str) -> float | None:
 
 
 def oldest_overdue_seconds(session: Session, queue: str) -> float:
-    """How long the oldest owed delivery has been allowed to run without being claimed; 0 if none waits.
+    """Return for how many seconds the oldest delivery has been claimable without a claim; 0 if there is none.
 
-    Also 0 while an operator has paused the work: then nothing is late. What a disabled account waits for is not late.
+    Also 0 while an operator has paused the work, and without the deliveries of disabled accounts: these wait for an
+    operator and are not late.
     """
     if gate.load(session, queue).shut:
         return 0.0
@@ -198,12 +227,13 @@ def oldest_overdue_seconds(session: Session, queue: str) -> float:
 
 
 def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
-    """Owe a waiting job the delivery it lacks, and give its number. None if it is held, finished, or owed one.
+    """Owe a waiting job the delivery that it lacks, and return the number.
 
-    Nothing here leaves a job like that; a row deleted by hand does.
+    No code path leaves a job without a delivery; a row deleted by hand does. Returns None if the job is held or
+    finished, or if a delivery is owed already.
     """
-    # The job first, and the look at its delivery in a statement of its own: a join would show the delivery as it was
-    # before the wait for the lock, and several sweeps would each owe one.
+    # The job is locked first, and its delivery is read in a second statement. A join would show the delivery as it was
+    # before the wait for the lock, and several concurrent sweeps would each owe a delivery.
     waiting = session.execute(
         select(Job.next_attempt_at).where(Job.id == job_id, Job.state.in_(list(WAITING))).with_for_update()
     ).one_or_none()

@@ -1,1 +1,1 @@
-"""Rows that are only ever added: the events of jobs, and the audit log of operators."""
+"""The tables to which rows are only ever added: the events of jobs, and the audit log of operators."""

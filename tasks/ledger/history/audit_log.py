@@ -1,4 +1,4 @@
-"""The append-only record of what operators decided. Nothing here, or anywhere, changes a row of it."""
+"""The append-only record of what operators decided. No code changes or deletes a row, and a trigger refuses it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.ledger.models.control import Decided, Decision
 
 
 def write_down(session: Session, queue: str, what: Decided, *, by: str, note: str | None, **facts: object) -> None:
-    """Write down who decided what, and why. Facts that are None are left out."""
+    """Record an operator's decision: who decided what, and why. Facts that are None are left out."""
     session.execute(
         insert(Decision).values(
             queue=queue,
@@ -25,13 +25,13 @@ def write_down(session: Session, queue: str, what: Decided, *, by: str, note: st
 
 
 def about_account(session: Session, account_id: uuid.UUID, *, limit: int) -> Sequence[Decision]:
-    """What was decided about one account, newest first."""
+    """Return the decisions about one account, newest first."""
     statement = select(Decision).where(Decision.facts["account"].astext == str(account_id))
     return session.execute(statement.order_by(Decision.id.desc()).limit(limit)).scalars().all()
 
 
 def newest(session: Session, queue: str, *, limit: int, before: int | None = None) -> Sequence[Decision]:
-    """What was decided about this queue, newest first. `before` is the id of the last one already seen."""
+    """Return the decisions about this queue, newest first. `before` is the id of the last decision already shown."""
     statement = select(Decision).where(Decision.queue == queue)
     if before is not None:
         statement = statement.where(Decision.id < before)

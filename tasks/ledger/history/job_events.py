@@ -12,7 +12,11 @@ from tasks.ledger.states import Event
 
 
 def note(session: Session, job_id: uuid.UUID, event: Event, state: str, generation: int, **facts: object) -> None:
-    """Write down that `event` led the job to `state`. Facts are ours: counts, categories, names of workers."""
+    """Record that `event` led the job to `state`.
+
+    `facts` are counts, categories and names of workers, never text of a user or a provider. Those that are None are
+    left out.
+    """
     session.execute(
         insert(JobEvent).values(
             job_id=job_id,

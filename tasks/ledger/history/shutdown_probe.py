@@ -1,6 +1,6 @@
-"""How long a host lets a process live after it told it to stop: written down by one that waited to be stopped.
+"""Measures how long a host lets a process live after the signal to stop: a process waits for it and records its time.
 
-A process that is killed cannot say so; what it said last is in the database, by the database's clock.
+A killed process cannot report its end. But its last report is in the database, with the time of the database's clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tasks.ledger.sql_intervals import seconds
 
 
 class GraceProbe(Base):
-    """A process that waited to be stopped by the host, and wrote down for how long it lived after it was told.
+    """A process that waits until the host stops it, and records how long it lives after the first signal.
 
-    `signalled_at` None: it was never told. `ended_at` None: it was killed, or still lives.
+    `signalled_at` is None if it got no signal. `ended_at` is None if it was killed, or still runs.
     """
 
     __tablename__ = "grace_probes"
@@ -36,9 +36,10 @@ class GraceProbe(Base):
 
 @dataclass(frozen=True)
 class Grace:
-    """What the newest measurement found. `signal` None: the process was killed without being told.
+    """The result of the newest measurement. `signal` None: the process was killed without a signal before.
 
-    `lived_seconds` is how long it lived after the first signal, at least. `ended` True: it gave up waiting for the end.
+    `lived_seconds` is the shortest time that it can have lived after the first signal. `ended` True: it was not killed
+    and stopped waiting for it.
     """
 
     at: datetime
@@ -50,12 +51,12 @@ class Grace:
 
 
 def begin(session: Session, name: str) -> None:
-    """This process waits to be stopped."""
+    """Record that this process now waits to be stopped."""
     session.execute(insert(GraceProbe).values(name=name).on_conflict_do_nothing())
 
 
 def beat(session: Session, name: str, *, signal: str | None = None) -> None:
-    """It lives. `signal` is one that just came."""
+    """Record that this process still runs, and the signal that has just arrived, if any."""
     values: dict[str, Any] = {"seen_at": func.clock_timestamp()}
     if signal is not None:
         first = func.coalesce(GraceProbe.signalled_at, func.clock_timestamp())
@@ -68,12 +69,15 @@ def beat(session: Session, name: str, *, signal: str | None = None) -> None:
 
 
 def end(session: Session, name: str) -> None:
-    """It was left alive for as long as anybody measures."""
+    """Record that the measurement is over, and the process was not killed."""
     session.execute(update(GraceProbe).where(GraceProbe.name == name).values(ended_at=func.clock_timestamp()))
 
 
 def newest(session: Session, *, silent_seconds: float) -> Grace | None:
-    """The newest measurement; None if there is none. One that was silent for so long has been killed."""
+    """Return the newest measurement. Returns None if there is none.
+
+    A process that has reported nothing for `silent_seconds` counts as killed.
+    """
     row = session.execute(
         select(GraceProbe, GraceProbe.seen_at > func.now() - seconds(silent_seconds))
         .order_by(GraceProbe.started_at.desc())
@@ -81,7 +85,7 @@ def newest(session: Session, *, silent_seconds: float) -> Grace | None:
     ).one_or_none()
     if row is None:
         return None
-    probe, seen_lately = row
+    probe, seen_recently = row
     lived = 0.0 if probe.signalled_at is None else (probe.seen_at - probe.signalled_at).total_seconds()
     ended = probe.ended_at is not None
-    return Grace(probe.seen_at, probe.signal, probe.signals, max(0.0, lived), ended, seen_lately and not ended)
+    return Grace(probe.seen_at, probe.signal, probe.signals, max(0.0, lived), ended, seen_recently and not ended)

@@ -1,1 +1,1 @@
-"""A job's life: accepted, claimed, renewed, ended, deleted."""
+"""The life of a job: it is accepted, claimed, renewed, ended and deleted."""

@@ -1,10 +1,15 @@
-"""Accepting a job: the job and the delivery it is owed, in one transaction. Identity is held by constraints."""
+"""Accepts a job: writes the job and its first delivery in one transaction.
+
+Unique constraints decide which requests are the same: `one_document_per_account_and_content` for documents,
+`one_job_per_operation` for jobs, and the primary key of `submissions` for idempotency keys.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select
@@ -23,7 +28,7 @@ from tasks.ledger.terms import Terms
 
 @dataclass(frozen=True)
 class NewDocument:
-    """What was handed in. `filename` is None for pasted text."""
+    """A document that a user handed in. `filename` is None for pasted text."""
 
     content: bytes
     kind: str
@@ -32,7 +37,11 @@ class NewDocument:
 
 @dataclass(frozen=True)
 class Intent:
-    """What a person asks for, about a document. `fresh_run_key` makes the same wish a new one on purpose."""
+    """The work that a user requests for a document.
+
+    `fresh_run_key` makes an intent that was accepted before a new one on purpose. `idempotency_key` is the client's own
+    key for this request, None if it sent none.
+    """
 
     account_id: uuid.UUID
     title: str
@@ -45,32 +54,40 @@ class Intent:
 
 @dataclass(frozen=True)
 class AcceptedJob:
-    """The job an intent led to. `created` is False when it was there before."""
+    """The job of an intent. `created` is False if it existed before."""
 
     job_id: uuid.UUID
     created: bool
 
 
 class IdempotencyKeyReused(Exception):
-    """The same idempotency key came with other content."""
+    """Raised when an idempotency key comes a second time, with other content."""
 
 
 class _KeyTaken(Exception):
-    """Another request with the same idempotency key was faster; undo to the savepoint and read what it made."""
+    """Raised when a concurrent request with the same idempotency key committed first.
+
+    The work since the savepoint is then rolled back, and the job of the other request is returned.
+    """
 
 
 def accept_job(session: Session, intent: Intent, document: NewDocument, terms: Terms) -> AcceptedJob:
-    """Accept the intent about a document that comes with it. Raises IdempotencyKeyReused and LimitReached; then nothing
-    may be committed."""
+    """Accept an intent together with its document.
+
+    Raises IdempotencyKeyReused or LimitReached. The caller must then roll back.
+    """
     document_id = _keep_document(session, intent.account_id, document)
     return accept_job_for_document(session, intent, document_id, terms)
 
 
 def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> AcceptedJob:
-    """Accept the intent about a document that is already kept. Raises IdempotencyKeyReused, LimitReached, and
-    NoResultFound when the document or its content has been deleted.
+    """Accept an intent about a document that is already stored.
+
+    Raises IdempotencyKeyReused, LimitReached, or NoResultFound if the document or its content has been deleted. The
+    caller must then roll back.
     """
-    # The lock keeps retention from deleting the content before the new job is there to be seen.
+    # FOR KEY SHARE conflicts with the FOR UPDATE that retention takes on the document. So retention cannot delete the
+    # content until this transaction ends, and then it sees the new job.
     fingerprint = session.execute(
         select(Document.fingerprint)
         .where(Document.id == document_id, Document.content.is_not(None))
@@ -82,17 +99,20 @@ def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.
         return known
     try:
         with session.begin_nested():
-            recorded = _find_or_create(session, intent, document_id, fingerprint, terms)
-            _remember_key(session, intent, operation_key, recorded.job_id)
-            return recorded
+            accepted = _find_or_create(session, intent, document_id, fingerprint, terms)
+            _remember_key(session, intent, operation_key, accepted.job_id)
+            return accepted
     except _KeyTaken:
         known = _find_existing_job(session, intent, operation_key)
-        assert known is not None, "the key was taken, so its row is committed and visible"
+        assert known is not None, "another transaction stored the key, so its row is committed and visible"
         return known
 
 
 def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocument) -> uuid.UUID:
-    """One row per account and content. Content that retention had deleted comes back, since it was handed in again."""
+    """Store the document, or find the row with the same account and fingerprint, and return the row's id.
+
+    If retention has deleted the content of that row, the content is filled in again.
+    """
     statement = upsert(Document).values(
         id=uuid.uuid4(),
         account_id=account_id,
@@ -111,6 +131,10 @@ def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocumen
 
 
 def _find_existing_job(session: Session, intent: Intent, operation_key: str) -> AcceptedJob | None:
+    """Return the job of an earlier request with the same idempotency key. Returns None if there is no key or no job.
+
+    Raises IdempotencyKeyReused if the earlier request asked for something else.
+    """
     if intent.idempotency_key is None:
         return None
     row = session.execute(
@@ -139,52 +163,85 @@ def _operation_key(intent: Intent, fingerprint: str) -> str:
 def _find_or_create(
     session: Session, intent: Intent, document_id: uuid.UUID, fingerprint: str, terms: Terms
 ) -> AcceptedJob:
+    """Return the job that has the intent's operation key, or create it.
+
+    Each round tries to insert the job, and looks for the job that prevented it. Another round follows if that job was
+    cancelled in between, or if retention has deleted its content.
+    """
     while True:
         operation_key = _operation_key(intent, fingerprint)
-        job_id = session.execute(
-            upsert(Job)
-            .values(
-                id=uuid.uuid4(),
-                account_id=intent.account_id,
-                document_id=document_id,
-                workflow=intent.workflow,
-                workflow_version=intent.workflow_version,
-                options=dict(intent.options),
-                title=intent.title,
-                operation_key=operation_key,
-                fresh_run_key=intent.fresh_run_key,
-                queue=terms.queue,
-                max_attempts=terms.max_attempts,
-                deadline_at=func.now() + seconds(terms.deadline_seconds),
-            )
-            .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=Job.state != State.CANCELLED)
-            .returning(Job.id)
-        ).scalar_one_or_none()
+        job_id = _insert_job(session, intent, document_id, operation_key, terms)
         if job_id is not None:
-            # Only now is it known to be a new wish: the same one again is led to its job, whatever the limits.
-            limits.require(session, intent.account_id, terms.limits, besides=job_id)
-            limits.count_job(session, intent.account_id, job_id)
-            outbox.owe(session, job_id)
-            note(session, job_id, Event.RECORD, State.QUEUED, 0)
+            _complete_new_job(session, intent.account_id, job_id, terms)
             return AcceptedJob(job_id, created=True)
-        existing = session.execute(
-            select(Job.id, Job.content_deleted_at).where(
-                Job.operation_key == operation_key, Job.state != State.CANCELLED
-            )
-        ).one_or_none()
-        if existing is not None and existing.content_deleted_at is None:
-            return AcceptedJob(existing.id, created=False)
-        if existing is not None:
-            # It has nothing to show any more. What is asked for is made anew: once, since each closed job has one key
-            # for what follows it, whoever asks and however often.
-            intent = replace(intent, fresh_run_key=f"after {existing.id.hex}")
-        # Otherwise it was cancelled between the two statements: the wish may be recorded now.
+        existing = _select_job(session, operation_key)
+        if existing is None:
+            continue  # it was cancelled between the two statements, so its key is free again
+        job_id, content_deleted_at = existing
+        if content_deleted_at is None:
+            return AcceptedJob(job_id, created=False)
+        # The job has nothing to show any more, so the work is done again. The new key is derived
+        # from the old job, so that all requests for it, however many, lead to the same new job.
+        intent = replace(intent, fresh_run_key=f"after {job_id.hex}")
+
+
+def _insert_job(
+    session: Session, intent: Intent, document_id: uuid.UUID, operation_key: str, terms: Terms
+) -> uuid.UUID | None:
+    """Insert a job unless one that is not cancelled has the same operation key. Returns None if nothing was inserted.
+
+    The unique index `one_job_per_operation` decides. While another transaction inserts the same key, this statement
+    waits until that transaction ends.
+    """
+    return session.execute(
+        upsert(Job)
+        .values(
+            id=uuid.uuid4(),
+            account_id=intent.account_id,
+            document_id=document_id,
+            workflow=intent.workflow,
+            workflow_version=intent.workflow_version,
+            options=dict(intent.options),
+            title=intent.title,
+            operation_key=operation_key,
+            fresh_run_key=intent.fresh_run_key,
+            queue=terms.queue,
+            max_attempts=terms.max_attempts,
+            deadline_at=func.now() + seconds(terms.deadline_seconds),
+        )
+        .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=Job.state != State.CANCELLED)
+        .returning(Job.id)
+    ).scalar_one_or_none()
+
+
+def _complete_new_job(session: Session, account_id: uuid.UUID, job_id: uuid.UUID, terms: Terms) -> None:
+    """Check and count the limits for a job that was just inserted, owe its first delivery, and write its event.
+
+    The limits are checked after the INSERT, because only the INSERT tells if the intent is new: one that was accepted
+    before leads to its job even if a limit is reached. Raises LimitReached.
+    """
+    limits.require(session, account_id, terms.limits, except_job=job_id)
+    limits.count_job(session, account_id, job_id)
+    outbox.owe(session, job_id)
+    note(session, job_id, Event.RECORD, State.QUEUED, 0)
+
+
+def _select_job(session: Session, operation_key: str) -> tuple[uuid.UUID, datetime | None] | None:
+    """Return id and `content_deleted_at` of the job that has this operation key. Returns None if it was cancelled."""
+    row = session.execute(
+        select(Job.id, Job.content_deleted_at).where(Job.operation_key == operation_key, Job.state != State.CANCELLED)
+    ).one_or_none()
+    return None if row is None else (row.id, row.content_deleted_at)
 
 
 def _remember_key(session: Session, intent: Intent, operation_key: str, job_id: uuid.UUID) -> None:
+    """Store the client's idempotency key with the job, if there is a key.
+
+    Raises _KeyTaken if the key is stored already. As above, the INSERT waits for a transaction that is storing it.
+    """
     if intent.idempotency_key is None:
         return
-    taken = session.execute(
+    stored = session.execute(
         upsert(Submission)
         .values(
             account_id=intent.account_id,
@@ -195,5 +252,5 @@ def _remember_key(session: Session, intent: Intent, operation_key: str, job_id: 
         .on_conflict_do_nothing()
         .returning(Submission.job_id)
     ).scalar_one_or_none()
-    if taken is None:
+    if stored is None:
         raise _KeyTaken

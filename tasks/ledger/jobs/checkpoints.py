@@ -1,4 +1,4 @@
-"""Saved answers of steps. Written under the claim; read by whoever goes on with the job."""
+"""Checkpoints: the saved answers of steps. Written under a claim, and read by the attempt that continues the job."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from tasks.ledger.models import Checkpoint
 
 @dataclass(frozen=True)
 class SavedStep:
-    """What a step left behind: its text, and measured facts about it."""
+    """The saved answer of a step: its text, and measured facts about it."""
 
     text: str
     facts: Mapping[str, Any]
 
 
 def save(session: Session, claim: Claim, step: str, saved: SavedStep, *, next_step: str, done: int, total: int) -> None:
-    """Keep a step's answer and move the shown progress on, in one transaction. Raises ClaimLost, CancelAsked.
+    """Save the answer of a step and update the progress that pages show, in one transaction.
 
-    A step that was saved before keeps its first answer: it was paid for, and a page may have shown it.
+    A step that was saved before keeps its first answer: it was paid for, and a page may have shown it. Raises ClaimLost
+    or CancelAsked.
     """
     progress(session, claim, step=next_step, done=done, total=total)
     session.execute(
@@ -38,7 +39,7 @@ def save(session: Session, claim: Claim, step: str, saved: SavedStep, *, next_st
 
 
 def load(session: Session, job_id: uuid.UUID) -> dict[str, SavedStep]:
-    """Every saved step of the job, by its name."""
+    """Return all saved steps of the job, by the name of the step."""
     rows = session.execute(
         select(Checkpoint.step, Checkpoint.text, Checkpoint.facts).where(Checkpoint.job_id == job_id)
     )

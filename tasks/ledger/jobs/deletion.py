@@ -1,7 +1,6 @@
-"""Deleting what a person wants gone: at once, also while somebody works on it.
+"""Deletes what a user wants deleted: at once, also while a worker works on it.
 
-A worker in the middle of it finds its claim lost and ends quietly; nothing comes back, since every write is guarded by
-the row that is gone.
+That worker finds its claim lost and ends quietly. Nothing is written back, since every write needs the job's row.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tasks.ledger.states import State
 
 
 def jobs_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> dict[State, int]:
-    """How many jobs of the account there are about its document, by state; states without one are left out."""
+    """Count the account's jobs about its document by state. States without a job are left out."""
     rows = session.execute(
         select(Job.state, func.count())
         .where(Job.document_id == document_id, Job.account_id == account_id)
@@ -30,7 +29,7 @@ def jobs_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) 
 
 
 def results_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int:
-    """How many results there are of the account's document; those that retention deleted are none."""
+    """Count the results for the account's document, without those that retention has deleted."""
     return session.execute(
         select(func.count())
         .select_from(Result)
@@ -40,25 +39,31 @@ def results_about(session: Session, document_id: uuid.UUID, account_id: uuid.UUI
 
 
 def delete_document(session: Session, document_id: uuid.UUID, account_id: uuid.UUID) -> int | None:
-    """Delete a document with all its jobs, summaries and history. How many jobs that were; None: not theirs."""
+    """Delete a document with all its jobs, results and history, and return the number of jobs.
+
+    Returns None if the account has no such document.
+    """
     owned = session.execute(
         select(Document.id).where(Document.id == document_id, Document.account_id == account_id).with_for_update()
     ).scalar_one_or_none()
     if owned is None:
         return None
-    # The document's own lock only keeps a new job from being recorded about it.
-    jobs = _forget_jobs(session, Job.document_id == document_id)
+    # The lock on the document keeps new jobs about it from being accepted. It does not lock its jobs.
+    jobs = _delete_jobs(session, Job.document_id == document_id)
     session.execute(delete(Document).where(Document.id == document_id))
     return jobs
 
 
 def delete_account_content(session: Session, account_id: uuid.UUID) -> int:
-    """Delete everything the ledger keeps for an account. How many jobs that were. The account itself is the web's."""
-    # Documents before jobs, as everybody locks them who needs both.
+    """Delete everything that the ledger keeps for an account, and return the number of jobs.
+
+    The account itself belongs to the web part, and is deleted there.
+    """
+    # Lock order: documents before jobs, as in every function that locks both.
     session.execute(
         select(Document.id).where(Document.account_id == account_id).order_by(Document.id).with_for_update()
     )
-    jobs = _forget_jobs(session, Job.account_id == account_id)
+    jobs = _delete_jobs(session, Job.account_id == account_id)
     session.execute(delete(Notice).where(Notice.account_id == account_id))
     preferences.delete_preferences(session, account_id)
     limits.forget_account(session, account_id)
@@ -67,8 +72,11 @@ def delete_account_content(session: Session, account_id: uuid.UUID) -> int:
     return jobs
 
 
-def _forget_jobs(session: Session, which: ColumnElement[bool]) -> int:
-    """Delete these jobs; what the AI provider still has of them is deleted there by the next sweep. How many."""
+def _delete_jobs(session: Session, which: ColumnElement[bool]) -> int:
+    """Lock and delete these jobs, in the order of their ids, and return their number.
+
+    Responses that the AI provider still keeps for them are noted, and deleted there by the next sweep.
+    """
     jobs = session.execute(select(Job.id).where(which).order_by(Job.id).with_for_update()).scalars().all()
     responses.leave_behind(session, jobs)
     session.execute(delete(Job).where(Job.id.in_(jobs)))

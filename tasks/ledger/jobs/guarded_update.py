@@ -1,7 +1,7 @@
-"""The one guarded UPDATE by which a job moves, and the claim that whoever ends an attempt must show.
+"""The single UPDATE that changes a job's state, and the claim that a worker must show for it.
 
-The allowed states come from the table in `states`; the generation is compared, so that a worker that lost its right is
-refused whatever it holds in its hands.
+The UPDATE matches only the states that the table in `states` allows for the event. With a claim it also compares the
+generation, so a worker that has lost its claim changes nothing.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tasks.ledger.states import TERMINAL, TRANSITIONS, Event, Outcome
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to one attempt at one job. Whoever writes must show it."""
+    """The right to one attempt at one job. Every write of the attempt must show it."""
 
     job_id: uuid.UUID
     generation: int
-    attempt: int  # of the counted ones, from 1
+    attempt: int  # number among the attempts that count, from 1
     max_attempts: int
 
 
 @dataclass(frozen=True)
 class Refused:
-    """No claim was given.
+    """The answer to a request for a claim that was refused.
 
-    `reason`: `finished`, `held`, `early`, `lane`, `stopped` or `full` (by an operator), `deadline`, `not owed` or
-    `unknown job`.
+    `reason` is `finished`, `held`, `early`, `lane`, `stopped` or `full` (both set by an operator), `deadline`,
+    `disabled`, `not owed` or `unknown job`.
     """
 
     reason: str
@@ -57,9 +57,13 @@ def change_state(
     claim: Claim | None = None,
     **values: Any,
 ) -> Row[str, int, int, int, int] | None:
-    """The one guarded UPDATE. None: the event was not allowed, or a guard did not hold; nothing was written.
+    """Change the job's state as `event` does, if its present state, the guards and the claim allow it.
 
-    The row has `state` (the new one), `generation`, `attempts`, `max_attempts`, `interruptions`.
+    Returns a row with `state` (the new one), `generation`, `attempts`, `max_attempts` and `interruptions`. Returns None
+    if the event is not allowed in this state, a guard is false, or the generation is not the claim's; nothing is
+    written then.
+
+    At a final state the notifications about the end are queued, and at a replay those that were not sent are deleted.
     """
     table = TRANSITIONS[event]
     statement = update(Job).where(Job.id == job_id, Job.state.in_(list(table)), *guards)
@@ -78,7 +82,7 @@ def change_state(
         .execution_options(synchronize_session=False)
     ).one_or_none()
     if row is not None and row.state in TERMINAL:
-        outbox.enqueue_end_of_job(session, job_id)  # here, so that no way to an end can forget it
+        outbox.enqueue_end_of_job(session, job_id)  # here, so that no path to a final state can forget it
     elif row is not None and event is Event.REPLAY:
         outbox.cancel_of_job(session, job_id)
     return row
@@ -92,7 +96,7 @@ def close_attempt(
     category: Category | None = None,
     code: str | None = None,
 ) -> None:
-    """Write down how the attempt of this generation ended. One that was closed before stays as it is."""
+    """Record how the attempt of this generation ended. An attempt that was closed before stays as it is."""
     session.execute(
         update(Attempt)
         .where(Attempt.job_id == job_id, Attempt.generation == generation, Attempt.ended_at.is_(None))

@@ -1,4 +1,4 @@
-"""Leases and signs of life: one statement for all claims of a process, and one row a process."""
+"""Renews leases, with one UPDATE for all claims of a process, and records heartbeats, one row per process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tasks.ledger.states import TRANSITIONS, Event, State
 
 
 def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) -> dict[uuid.UUID, State]:
-    """Renew the leases of all these claims, up to their reservations, and give the state of each that still stands.
+    """Renew the leases of these claims, at most up to their reservations, and return the state of each job, by id.
 
-    A claim that is missing in the answer is lost: it changed hands, ended, or its reservation is over. One whose state
-    is CANCEL_REQUESTED is to stop. Renewal is no visible change, so the revision stays.
+    A claim whose job is missing in the result is lost: the generation changed, the attempt ended, or the reservation is
+    over. A worker must stop where the state is CANCEL_REQUESTED. Pages do not show the lease, so the revision stays.
     """
     if not claims:
         return {}
     pairs = [(claim.job_id, claim.generation) for claim in claims]
-    # Locked in the order of their ids, as everybody does who moves many jobs at once.
+    # Lock order: jobs by id, as in every function that changes many jobs at once. Otherwise two of them may deadlock.
     session.execute(select(Job.id).where(tuple_(Job.id, Job.generation).in_(pairs)).order_by(Job.id).with_for_update())
     rows = session.execute(
         update(Job)
@@ -41,7 +41,7 @@ def renew(session: Session, claims: Collection[Claim], *, lease_seconds: float) 
 
 
 def record_heartbeat(session: Session, name: str, *, queue: str, slots: int) -> None:
-    """Say that this worker is alive now."""
+    """Record that this worker is alive now."""
     statement = insert(Worker).values(name=name, queue=queue, slots=slots)
     session.execute(
         statement.on_conflict_do_update(
@@ -51,9 +51,9 @@ def record_heartbeat(session: Session, name: str, *, queue: str, slots: int) -> 
 
 
 def sign_off(session: Session, name: str, *, forget_silent_seconds: float) -> None:
-    """This worker ends; those that have been silent for so long are forgotten.
+    """Record that this worker has ended, and delete the rows of workers that were last seen too long ago.
 
-    Its own row stays: if it was the last, it is the only one that knows since when there has been no worker.
+    The row of this worker stays: if it was the last, only that row knows since when there is no worker.
     """
     session.execute(update(Worker).where(Worker.name == name).values(seen_at=func.now(), left_at=func.now()))
     session.execute(delete(Worker).where(Worker.seen_at < func.now() - seconds(forget_silent_seconds)))

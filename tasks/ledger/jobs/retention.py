@@ -1,7 +1,7 @@
-"""What a site does not keep for ever: after a time, what was handed in and what was made of it are deleted.
+"""Retention: deletes documents and results some days after their jobs ended.
 
-The records stay, without content: who, when, how it ended, what was measured. A job whose content was deleted is closed
-history. It cannot be replayed, and the same wish handed in again is a new job, see `recording`.
+The records stay, without content: who, when, how it ended, what was measured. A job whose content was deleted cannot be
+replayed, and the same document handed in again with the same options is a new job, see `accept`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tasks.ledger.calls import responses
 from tasks.ledger.models import Checkpoint, Document, Job, Result, Submission
 
 TITLE_OF_PASTED_TEXT = "Pasted text"
-"""What such a job is called afterwards: its title was, as a rule, the first words of the text."""
+"""Replaces the title of a job about pasted text, since that title usually was the first words of the text."""
 
 _Condition = ColumnElement[bool]
 
 
 def _past(days: int) -> tuple[_Condition, _Condition]:
-    ended = func.now() - func.make_interval(0, 0, 0, days)
-    return Job.content_deleted_at.is_(None), Job.finished_at < ended
+    limit = func.now() - func.make_interval(0, 0, 0, days)
+    return Job.content_deleted_at.is_(None), Job.finished_at < limit
 
 
 def past_retention(session: Session, *, queue: str, limit: int, days: int) -> list[uuid.UUID]:
-    """Jobs that ended more than `days` ago by the database's clock and still have their content, oldest first."""
+    """Return the jobs that ended more than `days` days ago and still have their content, the earliest end first."""
     return list(
         session.execute(
             select(Job.id).where(Job.queue == queue, *_past(days)).order_by(Job.finished_at).limit(limit)
@@ -35,12 +35,13 @@ def past_retention(session: Session, *, queue: str, limit: int, days: int) -> li
 
 
 def delete_content(session: Session, job_id: uuid.UUID, *, days: int) -> bool:
-    """Delete what was made of the document for this job; and the document, unless another job about it has its content.
+    """Delete what was made of the document for this job, and the document unless another job about it has its content.
 
-    False: it is unfinished (again), not old enough, gone, or somebody else was faster; nothing was deleted.
+    Returns False if nothing was deleted: the job is unfinished (again), not old enough or gone, or its content was
+    deleted concurrently.
     """
-    # The document before the job, as everybody locks them who needs both. Whoever records a new job about the document
-    # locks it too, so what the last statement below sees of its jobs is all there is.
+    # Lock order: the document before the job, as in every function that locks both. A transaction that accepts a new
+    # job about the document locks the document too (FOR KEY SHARE), so the last statement sees all jobs about it.
     document = session.execute(
         select(Document.id, Document.filename)
         .where(Document.id == select(Job.document_id).where(Job.id == job_id).scalar_subquery())

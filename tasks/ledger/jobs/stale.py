@@ -1,4 +1,4 @@
-"""What a sweep looks for: rows that are no longer true, since somebody fell silent. Read only."""
+"""Finds jobs that the reconciler must act on, since a worker or a delivery is missing. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tasks.ledger.models import Delivery, Job
 
 
 def expired_claims(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Held jobs whose lease is over by the database's clock. A constraint: no lease outlasts its reservation."""
+    """Return claimed jobs whose lease has expired, the earliest first.
+
+    The reservation need not be compared: the constraint `a_lease_ends_within_its_reservation` holds the lease to it.
+    """
     return list(
         session.execute(
             select(Job.id)
@@ -23,7 +26,7 @@ def expired_claims(session: Session, *, queue: str, limit: int) -> list[uuid.UUI
 
 
 def waiting_past_deadline(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Jobs whose deadline passed while nobody held them."""
+    """Return unfinished jobs whose deadline has passed and that no worker holds, the earliest deadline first."""
     return list(
         session.execute(
             select(Job.id)
@@ -40,7 +43,7 @@ def waiting_past_deadline(session: Session, *, queue: str, limit: int) -> list[u
 
 
 def waiting_without_delivery(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Waiting jobs that are owed nothing. No code path leaves one behind; a hand in the database might."""
+    """Return waiting jobs without a delivery. No code path leads there; a manual change in the database may."""
     owed = exists().where(Delivery.job_id == Job.id)
     return list(
         session.execute(

@@ -1,8 +1,8 @@
-"""Everything that can happen to a job: one event, one function, one guarded UPDATE.
+"""The events of a job: one function for each event, and in it one guarded UPDATE.
 
-The allowed states come from the table in `states`. Whoever ends an attempt must hold the `Claim`, and the UPDATE
-compares its generation, so a worker that lost its right is refused whatever it holds in its hands.
-Functions take a session and never commit. Lock order: job, then delivery, then the rest.
+The UPDATE matches only the states that the table in `states` lists for the event. A worker that ends an attempt must
+pass its `Claim`; the UPDATE compares its generation, so a worker that has lost its claim is refused.
+Functions take a session and never commit. Lock order: job, then delivery, then the other rows.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from tasks.ledger.models import Attempt, Delivery, Job, Result
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import TERMINAL, CallOutcome, Event, LaneState, Outcome, State
 
-LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back one by one within this
+LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back at random times within this
 
 
 def claim(
     session: Session, job_id: uuid.UUID, *, worker: str, lane: str, lease_seconds: float, reservation_seconds: float
 ) -> Claim | Refused:
-    """Take the right to one attempt: settles the delivery, raises the generation, opens the attempt.
+    """Claim the job for one attempt: raise the generation, delete the delivery, and insert the attempt.
 
-    While the lane is closed, or an operator has stopped or limited the work, or disabled the account, no attempt
-    begins; the delivery waits.
+    Returns Refused if the job cannot be claimed. While the lane is closed, an operator has stopped or limited the work,
+    or the account is disabled, the delivery stays owed and is sent again later.
+    Locks: the gate (shared), then the lane if it is closed (shared), then job and delivery.
     """
-    barred = gate.passes(session, job_id)
-    if barred is not None:
+    gate_reason = gate.passes(session, job_id)
+    if gate_reason is not None:
         outbox.hand_over_again(session, job_id)
-        return Refused(barred)
-    if lanes.door(session, lane) is not None and outbox.is_due(session, job_id):  # an early one keeps its own moment
-        closed = lanes.held_shut(session, lane)
+        return Refused(gate_reason)
+    # A delivery that is not due yet keeps its own time; the UPDATE below refuses it.
+    if lanes.door(session, lane) is not None and outbox.is_due(session, job_id):
+        closed = lanes.check_and_lock(session, lane)
         if closed is not None:
             lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
             return Refused("lane")
@@ -72,6 +74,7 @@ def claim(
 
 
 def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
+    """Return the reason for which the claim's UPDATE matched no row, and reschedule the delivery where one is owed."""
     found = session.execute(
         select(Job.state, Job.deadline_at <= func.now(), Delivery.not_before > func.now(), is_disabled(Job.account_id))
         .outerjoin(Delivery, Delivery.job_id == Job.id)
@@ -96,28 +99,31 @@ def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
 
 
 def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
-    """Say which step is being worked on, and how much of it is measured as done. Raises ClaimLost, CancelAsked."""
+    """Record the present step and how much of it is measured as done. Raises ClaimLost or CancelAsked."""
     row = change_state(
         session, Event.CHECKPOINT, claim.job_id, claim=claim, step=step, progress_done=done, progress_total=total
     )
     if row is None:
-        raise _why_not(session, claim)
+        raise _refused_progress(session, claim)
 
 
-def _why_not(session: Session, claim: Claim) -> CancelAsked | ClaimLost:
-    """A job that is to be cancelled takes no more work, though the claim stands; handing it back ends it at once."""
-    asked = session.execute(
+def _refused_progress(session: Session, claim: Claim) -> CancelAsked | ClaimLost:
+    """Return CancelAsked if the claim is valid but the job is to be cancelled, otherwise ClaimLost.
+
+    After CancelAsked the worker hands the job back, and that ends it at once.
+    """
+    cancelling = session.execute(
         select(Job.id).where(
             Job.id == claim.job_id, Job.generation == claim.generation, Job.state == State.CANCEL_REQUESTED
         )
     ).scalar_one_or_none()
-    return ClaimLost() if asked is None else CancelAsked()
+    return ClaimLost() if cancelling is None else CancelAsked()
 
 
 def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, Any]) -> State:
-    """Save the result and end the job, in one transaction. Gives CANCELLED if a cancel came first: nothing is saved.
+    """Save the result and end the job, in one transaction.
 
-    Raises ClaimLost.
+    Returns CANCELLED, and saves nothing, if a cancel was requested first. Raises ClaimLost.
     """
     state = _end(
         session,
@@ -145,7 +151,10 @@ def retry_later(
     delay_seconds: float,
     outcome: Outcome = Outcome.RETRY,
 ) -> State:
-    """End the attempt, counted, and owe a delivery that may run after `delay_seconds`. Raises ClaimLost."""
+    """End the attempt, count it, and owe a delivery that may be claimed after `delay_seconds`.
+
+    Returns CANCELLED, and owes nothing, if a cancel was requested first. Raises ClaimLost.
+    """
     due = session.execute(select(func.now() + seconds(delay_seconds))).scalar_one()
     state = _end(
         session,
@@ -166,7 +175,7 @@ def retry_later(
 def fail(
     session: Session, claim: Claim, *, category: Category, code: str | None = None, outcome: Outcome = Outcome.FAILED
 ) -> State:
-    """End the attempt and the job. Raises ClaimLost."""
+    """End the attempt and the job. Returns CANCELLED if a cancel was requested first. Raises ClaimLost."""
     return _end(
         session,
         Event.FAIL,
@@ -188,9 +197,13 @@ def release(
     wait_seconds: float = 0,
     behind: tuple[str, lanes.Closed] | None = None,
 ) -> State:
-    """Hand the job back, uncounted: owed again after a wait, or when the lane it is `behind` may be asked again.
+    """Hand the job back without counting the attempt, and owe it a delivery after `wait_seconds`.
 
-    A lane that has been opened meanwhile is not waited for. `interrupted` feeds the poison guard. Raises ClaimLost.
+    `behind` is the lane that the job waits for, and how it was closed when the worker asked. If it still is, the
+    delivery waits until the lane may be asked again. `interrupted` counts an interruption: `expire` fails a job that
+    has too many. Returns CANCELLED, and owes nothing, if a cancel was requested first. Raises ClaimLost.
+
+    Locks: the lane (shared), then job and delivery.
     """
     waits_for = None if behind is None else _still_closed(session, *behind)
     state = _end(
@@ -211,8 +224,8 @@ def release(
 
 
 def _still_closed(session: Session, lane: str, seen: lanes.Closed) -> tuple[str, lanes.Closed] | None:
-    # One that is open was only full. Nobody opens it, so there is nobody to be missed.
-    closed = seen if seen.state is LaneState.OPEN else lanes.held_shut(session, lane)
+    # OPEN: the lane only had no free slot. Nothing opens such a lane, so there is no opener that could miss this job.
+    closed = seen if seen.state is LaneState.OPEN else lanes.check_and_lock(session, lane)
     return None if closed is None else (lane, closed)
 
 
@@ -226,6 +239,10 @@ def _end(
     facts: Mapping[str, object] | None = None,
     **values: Any,
 ) -> State:
+    """Change the job's state, release its claim, and close its attempt and the calls that the attempt left open.
+
+    `counted` False: the attempt does not count towards `max_attempts`. `facts` are for the event. Raises ClaimLost.
+    """
     row = change_state(
         session,
         event,
@@ -251,7 +268,10 @@ def _end(
 
 
 def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State | None:
-    """The owner wants no result: at once if nobody holds it, else asked of the holder. None: too late or not theirs."""
+    """Cancel the job of this owner: at once if no worker holds it, otherwise ask its worker to stop.
+
+    Returns None if the job has ended or belongs to another account.
+    """
     row = change_state(session, Event.CANCEL, job_id, Job.account_id == account_id, next_attempt_at=None)
     if row is None:
         return None
@@ -263,10 +283,11 @@ def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State 
 
 
 def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> State | None:
-    """Take a job back from a holder that went silent: lease or reservation over by the database's clock.
+    """Take a job back from a worker whose lease or reservation has expired by the database's clock.
 
-    None if it was renewed or ended meanwhile. The attempt counts as an interruption, not as an attempt; a job that
-    has been interrupted more than `max_interruptions` times ends as crashed.
+    Counts an interruption instead of an attempt. A job that has been interrupted more than `max_interruptions` times
+    fails as crashed; one whose cancel was requested is cancelled. Returns None if the lease was renewed or the attempt
+    ended in the meantime.
     """
     row = change_state(
         session,
@@ -294,21 +315,24 @@ def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> St
 
 
 def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
-    """End a waiting job whose deadline has passed, with what it waited for as the cause. None if it was not so.
+    """Fail a waiting job whose deadline has passed. The cause is what it waited for.
 
-    That is the lane, or the operator who has paused the work, or a free worker. The deadline is compared again here:
-    the job may have been replayed since somebody found it late.
+    That is the closed lane, the operator who has paused the work, or a free worker. The UPDATE compares the deadline
+    again, since the job may have been replayed after it was found late. Returns None if it is not late or not waiting.
     """
-    blocked = lanes.blocks(session, job_id)
-    late = "paused" if gate.before(session, job_id).shut else "not_done_in_time"
-    cause = (Category.DEADLINE, late) if blocked is None else (blocked, "lane_closed")
-    return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=cause[0], code=cause[1])
+    lane_category = lanes.blocks(session, job_id)
+    late_code = "paused" if gate.before(session, job_id).shut else "not_done_in_time"
+    category, code = (Category.DEADLINE, late_code) if lane_category is None else (lane_category, "lane_closed")
+    return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=category, code=code)
 
 
 def fail_waiting(
     session: Session, job_id: uuid.UUID, *guards: ColumnElement[bool], category: Category, code: str | None = None
 ) -> State | None:
-    """End a job that nobody holds: its deadline passed, or it was interrupted too often. None if somebody holds it."""
+    """Fail a job that no worker holds: its deadline has passed, or it was interrupted too often.
+
+    Returns None if a worker holds the job, it has ended, or a guard is false.
+    """
     row = change_state(
         session,
         Event.FAIL,
@@ -337,10 +361,11 @@ def replay(
     replay_id: uuid.UUID | None = None,
     account_id: uuid.UUID | None = None,
 ) -> State | None:
-    """Put a failed job back: same identity, new deadline, `more_attempts` on top of those made.
+    """Put a failed job back into the queue, with a new deadline and `more_attempts` on top of those made.
 
-    None if it has not failed, or retention has deleted what it would work on. `account_id` restricts it to its owner;
-    None is an operator's. Who (`by`) and why go into the history.
+    `account_id` restricts it to the jobs of one owner; None is for operators. `by` and `cause` are written to the
+    job's events. Returns None if the job has not failed, if retention has deleted its content, or if it is another
+    account's.
     """
     guards: list[ColumnElement[bool]] = [Job.content_deleted_at.is_(None)]
     if account_id is not None:
@@ -363,7 +388,10 @@ def replay(
 
 
 def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime]:
-    """The job's deadline and the database's now, to be compared with each other only. ClaimLost: the job is gone."""
+    """Return the job's deadline and the present time, both by the database's clock: compare them only with each other.
+
+    Raises ClaimLost if the job was deleted.
+    """
     row = session.execute(select(Job.deadline_at, func.now()).where(Job.id == job_id)).one_or_none()
     if row is None:
         raise ClaimLost

@@ -1,7 +1,7 @@
-"""The rows that are the truth about every job. Redis may forget everything; these may not.
+"""The tables that hold the truth about every job. Redis may lose everything; these tables may not.
 
-Constraints are named after the sentence they hold. The database's clock sets every instant.
-The owner of a job is an account id; what an account is, the ledger does not know (the web part adds the foreign key).
+Constraints are named after the rule that they enforce. All times are set by the database's clock.
+The owner of a job is an account id. The ledger does not know the accounts table; the web part adds the foreign keys.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ NAMING = {
 
 
 class Instant(TypeDecorator[datetime]):
-    """A moment, always read in UTC. A database or a role with a time zone of its own gives it in that one, and pages
-    that say UTC would say so of another hour."""
+    """A timestamp with time zone that is always read in UTC.
+
+    A database or a role with another time zone returns times in that zone, and pages that say UTC would show them.
+    """
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -54,7 +56,7 @@ class Instant(TypeDecorator[datetime]):
 
 
 class Base(DeclarativeBase):
-    """One metadata for the ledger and for whatever is built on it."""
+    """The declarative base, with one metadata for the ledger and for the tables that other packages add."""
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
@@ -66,14 +68,14 @@ class Base(DeclarativeBase):
 
 
 def one_of(column: str, words: Iterable[str]) -> str:
-    """SQL that holds `column` to the given words; NULL passes."""
+    """Return the SQL of a CHECK that allows only the given words in `column`, and NULL."""
     return f"{column} IN ({', '.join(sorted(repr(str(word)) for word in words))})"
 
 
 class Document(Base):
-    """What was handed in, as it was handed in. One row per account and content.
+    """A document, unchanged as it was handed in. One row per account and content.
 
-    `content` is None once retention has deleted it; the row stays, so that history can be read.
+    `content` is None after retention has deleted it. The row stays, so that the history can be read.
     """
 
     __tablename__ = "documents"
@@ -90,7 +92,7 @@ class Document(Base):
 
 
 class Job(Base):
-    """What a person asked for. Never deleted by the machine; its state is the only truth about it."""
+    """The work that a user has requested. Its state is the only truth about it. Only its user can delete it."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -113,7 +115,7 @@ class Job(Base):
             "attempts >= 0 AND interruptions >= 0 AND generation >= 0", name="counters_do_not_go_below_zero"
         ),
         CheckConstraint("progress_done <= progress_total", name="progress_is_measured"),
-        # A cancelled wish was withdrawn: the same intent may be recorded again, as a new job.
+        # The intent of a cancelled job may be accepted again, as a new job.
         Index(
             "one_job_per_operation",
             "operation_key",
@@ -122,8 +124,8 @@ class Job(Base):
         ),
         Index("jobs_of_an_account_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
         Index("unfinished_jobs_of_an_account", "account_id", postgresql_where=text("finished_at IS NULL")),
-        Index("jobs_about_a_document", "document_id"),  # else each document that is deleted reads all jobs
-        # Each filter of the operator's list, newest first, so that a page of it costs the same at any length.
+        Index("jobs_about_a_document", "document_id"),  # without it, deleting a document reads all jobs
+        # One index for each filter of the operator's list, newest first, so that a page costs the same at any length.
         Index("jobs_newest_first", text("created_at DESC"), text("id DESC")),
         Index("jobs_in_a_state_newest_first", "state", text("created_at DESC"), text("id DESC")),
         Index("jobs_of_a_workflow_newest_first", "workflow", text("created_at DESC"), text("id DESC")),
@@ -134,7 +136,7 @@ class Job(Base):
             text("id DESC"),
             postgresql_where=text("error_category IS NOT NULL"),
         ),
-        # What is counted by cause and put back by cause; all that is counted is in the index.
+        # For counting and replaying failed jobs by cause. It holds all columns of the count, so only the index is read.
         Index(
             "failed_jobs_by_cause",
             "queue",
@@ -157,7 +159,7 @@ class Job(Base):
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     account_id: Mapped[uuid.UUID]
     document_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("documents.id"))
-    queue: Mapped[str]  # the one its deliveries go through; a drill beside a real site has its own
+    queue: Mapped[str]  # the queue of its deliveries; a drill on a real site uses another
     workflow: Mapped[str]
     workflow_version: Mapped[int]
     options: Mapped[dict[str, Any]]
@@ -166,12 +168,12 @@ class Job(Base):
     fresh_run_key: Mapped[str | None]
 
     state: Mapped[str] = mapped_column(default=State.QUEUED)
-    revision: Mapped[int] = mapped_column(default=1)  # grows with every change a page could show
-    generation: Mapped[int] = mapped_column(default=0)  # the fencing token: grows each time somebody gets the right
-    attempts: Mapped[int] = mapped_column(default=0)  # ended ones that count; an interruption does not
+    revision: Mapped[int] = mapped_column(default=1)  # grows with every change that a page shows
+    generation: Mapped[int] = mapped_column(default=0)  # the fencing token: grows with each new claim
+    attempts: Mapped[int] = mapped_column(default=0)  # ended attempts that count; interruptions do not
     max_attempts: Mapped[int]
     interruptions: Mapped[int] = mapped_column(default=0)
-    deliveries: Mapped[int] = mapped_column(default=0)  # the number of the newest delivery ever owed
+    deliveries: Mapped[int] = mapped_column(default=0)  # the number of the newest delivery
 
     claimed_by: Mapped[str | None]
     claimed_at: Mapped[datetime | None]
@@ -186,18 +188,18 @@ class Job(Base):
 
     error_category: Mapped[str | None]
     error_code: Mapped[str | None]
-    email_when_done: Mapped[bool | None]  # None: as the account wants it for all its jobs
+    email_when_done: Mapped[bool | None]  # None: the account's preference applies
 
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
-    content_deleted_at: Mapped[datetime | None]  # by retention; from then on the job is closed history
+    content_deleted_at: Mapped[datetime | None]  # by retention; the job cannot be replayed from then on
 
 
 class Submission(Base):
-    """One client's key for one submit, and the job it led to: a resent request finds its first answer.
+    """A client's idempotency key and the job that its request led to, so that a repeated request finds that job.
 
-    Deleted with the content of the job, so that the key is known for as long as there is something to answer with.
+    Deleted together with the content of the job: the key is known for as long as there is something to return.
     """
 
     __tablename__ = "submissions"
@@ -210,10 +212,10 @@ class Submission(Base):
 
 
 class Delivery(Base):
-    """A queue message that is still owed. The claim that settles it deletes the row; a row still there is still owed.
+    """A queue message that is owed. The claim deletes the row, so a delivery with a row is still owed.
 
-    `due_at` is when the dispatcher hands it over (again); `not_before` the earliest moment a claim may take it;
-    `dispatched_at` None until it was handed over once under this number. `lane` names the closed lane it waits for.
+    `due_at` is when the dispatcher sends it (again), and `not_before` the earliest time for a claim. `dispatched_at` is
+    None until it was sent under this number. `lane` names the closed lane that it waits for, None if there is none.
     """
 
     __tablename__ = "deliveries"
@@ -234,12 +236,12 @@ class Delivery(Base):
 
 
 class Attempt(Base):
-    """One claim's work. Written when claimed, closed once, never changed again."""
+    """The work of one claim. Inserted with the claim, closed once, and not changed after that."""
 
     __tablename__ = "attempts"
     __table_args__ = (
-        # No attempt ends as `refused`: where a claim is gone, whoever took it back has closed the attempt as lost.
-        # The database goes on allowing the word, since a narrower rule would lock the table to look through it.
+        # No attempt ends as `refused` any more: if a claim is lost, the reconciler has closed its attempt as lost. The
+        # CHECK still allows the word, since PostgreSQL would lock and scan the table for a narrower one.
         CheckConstraint(one_of("outcome", [*Outcome, "refused"]), name="attempt_outcome_is_known"),
         CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="an_ended_attempt_has_an_outcome"),
         Index("ended_attempts_by_end", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
@@ -248,7 +250,7 @@ class Attempt(Base):
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     generation: Mapped[int] = mapped_column(primary_key=True)
-    number: Mapped[int]  # of the counted attempts; two generations share it when the first was interrupted
+    number: Mapped[int]  # among the counted attempts; after an interruption the next generation has the same number
     worker: Mapped[str]
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     ended_at: Mapped[datetime | None]
@@ -258,7 +260,7 @@ class Attempt(Base):
 
 
 class Checkpoint(Base):
-    """The saved answer of one step. A later attempt reads it instead of doing, or paying for, the step again."""
+    """The saved answer of a step. A later attempt reads it instead of doing, and paying for, the step again."""
 
     __tablename__ = "checkpoints"
 
@@ -301,20 +303,19 @@ class ProviderCall(Base):
     error_category: Mapped[str | None]
     error_code: Mapped[str | None]
     http_status: Mapped[int | None]
-    request_id: Mapped[str | None]  # the provider's own, for its support
-    # The provider's name for the answer. While the call is open it can be asked about by it.
+    request_id: Mapped[str | None]  # set by the provider, for questions to its support
+    # The provider's id of a background response. While the call is open, it can be polled by this id.
     response_id: Mapped[str | None]
     background: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    response_deleted_at: Mapped[datetime | None]  # None: for all we know, the provider still has it
+    response_deleted_at: Mapped[datetime | None]  # None: the provider may still have it
     input_tokens: Mapped[int | None]  # None: not reported
     output_tokens: Mapped[int | None]
 
 
 class LeftResponse(Base):
-    """A response that was left with the provider when its job, or the content of it, was deleted here: to be cancelled
-    and deleted there too.
+    """A response that the provider still had when its job or the job's content was deleted here.
 
-    Holds nothing of the job or its owner.
+    It is to be cancelled and deleted at the provider. The row says nothing about the job or its owner.
     """
 
     __tablename__ = "left_responses"
@@ -325,7 +326,7 @@ class LeftResponse(Base):
 
 
 class Result(Base):
-    """The saved outcome of a job. The primary key is the promise: at most one. Deleted when retention says so."""
+    """The result of a job. The primary key allows at most one. Retention deletes it."""
 
     __tablename__ = "results"
 
@@ -337,7 +338,7 @@ class Result(Base):
 
 
 class JobEvent(Base):
-    """What happened to a job, oldest first. Append only; `facts` never holds text made by a user or a provider."""
+    """An event of a job. Rows are only added; `facts` never holds text of a user or a provider."""
 
     __tablename__ = "events"
     __table_args__ = (
@@ -350,16 +351,17 @@ class JobEvent(Base):
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     event: Mapped[str]
-    state: Mapped[str]  # the one it led to
+    state: Mapped[str]  # the state after the event
     generation: Mapped[int]
     facts: Mapped[dict[str, Any]]
 
 
 class Lane(Base):
-    """The way to one provider. No row: open, and never closed so far. `until` is the end of a cool-down.
+    """The circuit breaker of one provider. A lane without a row is open and was never closed.
 
-    `probing`: the cool-down is over and one call finds out; `until` is then when the next one may. `strikes` counts the
-    cool-downs in a row. `changed_by` None: the machine closed or opened it.
+    `until` is the end of a cool-down. While `probing`, the cool-down is over and one call is probing; `until` is then
+    the time at which the next call may probe. `strikes` counts the cool-downs in a row. `changed_by` is the operator,
+    None if the lane was closed or opened by a call.
     """
 
     __tablename__ = "lanes"
@@ -381,9 +383,9 @@ class Lane(Base):
 
 
 class Worker(Base):
-    """A process that was seen working. Redis forgets its workers; this table says who is alive.
+    """A worker process. Redis may lose its list of workers; this table shows which are alive.
 
-    `left_at` is when it said goodbye; None while it works, and for one that went silent.
+    `left_at` is when it shut down; None while it works, and also if it went silent.
     """
 
     __tablename__ = "workers"

@@ -1,4 +1,4 @@
-"""What the ledger has to know of an account besides its id: whether work for it goes on."""
+"""The table of disabled accounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.ledger.models import Base
 
 
 class DisabledAccount(Base):
-    """An account that an operator has disabled. Who did it, and why, stands among the decisions."""
+    """An account that an operator has disabled. The audit log (`decisions`) says who did it and why."""
 
     __tablename__ = "disabled_accounts"
 

@@ -1,4 +1,4 @@
-"""The rows of what operators decide: whether work goes on, what is replayed, and the record of who decided what."""
+"""The tables of what operators decide: gates, replays, and the audit log of all decisions."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tasks.ledger.models import Base, one_of
 
 
 class Cause(StrEnum):
-    """Why an operator puts failed work back."""
+    """The reason for which an operator replays failed jobs."""
 
     CAUSE_FIXED = "cause_fixed"
     PROVIDER_RECOVERED = "provider_recovered"
     CREDENTIALS_RENEWED = "credentials_renewed"
-    MISTAKE = "mistake"  # it should not have failed in the first place
-    OTHER = "other"  # the note says it
+    MISTAKE = "mistake"  # the jobs should not have failed
+    OTHER = "other"  # the note explains it
 
 
 class ReplayState(StrEnum):
-    """Where a replay is."""
+    """The state of a replay."""
 
     RUNNING = "running"
-    STOPPED = "stopped"  # before its end: by an operator, or since the same failure came back
+    STOPPED = "stopped"  # early: by an operator, or because the same failure came back
     FINISHED = "finished"
 
 
 class ItemOutcome(StrEnum):
-    """What a replay did with one job."""
+    """The outcome of a replay for one job."""
 
     REPLAYED = "replayed"
     LEFT_ALONE = "left_alone"
 
 
 class Decided(StrEnum):
-    """What an operator decided."""
+    """The kinds of decision in the audit log."""
 
     PAUSE = "pause"
     DRAIN = "drain"
@@ -57,10 +57,10 @@ class Decided(StrEnum):
 
 
 class Gate(Base):
-    """Whether work of a queue goes on. No row: open, and never shut so far.
+    """An operator's gate for the work of a queue. A queue without a row has an open gate that was never changed.
 
-    Shut for dispatch, nothing more is handed to the queue; shut for claims too, no attempt begins. `at_once` is how
-    many of its jobs may be held at the same time, None: as many as the workers have slots.
+    `dispatch_stopped`: nothing more is sent to the queue. `claims_stopped`: no attempt begins either. `at_once` limits
+    how many of the queue's jobs may be held at the same time; None: as many as the workers have slots.
     """
 
     __tablename__ = "gates"
@@ -79,10 +79,10 @@ class Gate(Base):
 
 
 class Replay(Base):
-    """Failed work that an operator puts back, one job after the other, at a limited rate.
+    """A replay: failed jobs that an operator puts back, one after the other, at a limited rate.
 
-    `category` and `code` are what was chosen by, None where jobs were named. `next_at` is when the next job may be put
-    back. `ended_because` is `done`, `operator` or `same_failure`, None while it runs.
+    `category` and `code` are the filter by which the jobs were chosen, None if jobs were named. `next_at` is the time
+    of the next job. `ended_because` is `done`, `operator` or `same_failure`, None while the replay runs.
     """
 
     __tablename__ = "replays"
@@ -109,13 +109,13 @@ class Replay(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     ended_at: Mapped[datetime | None]
     ended_because: Mapped[str | None]
-    ended_by: Mapped[str | None]  # None: nobody; it was done, or it stopped by itself
+    ended_by: Mapped[str | None]  # the operator who stopped it; None if none did
 
 
 class ReplayItem(Base):
-    """One job of a replay. `category` is what it had failed with; `why` says why it was left alone.
+    """A job of a replay. `category` is the failure before the replay; `why` is the reason if it was left alone.
 
-    `outcome` None: its turn has not come. What became of a job that was replayed is in the job itself.
+    `outcome` is None until its turn comes. The outcome of a replayed job is in the job itself.
     """
 
     __tablename__ = "replay_items"
@@ -138,9 +138,9 @@ class ReplayItem(Base):
 
 
 class Decision(Base):
-    """Who decided what, when and why. Append only: a trigger refuses every UPDATE and DELETE.
+    """A row of the audit log: which operator decided what, when and why. A trigger refuses every UPDATE and DELETE.
 
-    `facts` holds counts, names of lanes and ids, never text of a user or a provider. `note` is the operator's own.
+    `facts` holds counts, names of lanes and ids, never text of a user or a provider. `note` is the operator's text.
     """
 
     __tablename__ = "decisions"

@@ -1,4 +1,4 @@
-"""The rows that limits are counted with. None of them is about a document, so deleting one gives nothing back."""
+"""The tables of limits and usage. They do not refer to documents, so deleting a document does not reduce the usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.ledger.models import Base
 
 
 class AccountLimits(Base):
-    """What an operator allows one account. None: as the site allows everybody; 0: no limit."""
+    """The limits that an operator has set for an account. None: the site's limit applies; 0: no limit."""
 
     __tablename__ = "account_limits"
     __table_args__ = (
@@ -29,7 +29,7 @@ class AccountLimits(Base):
 
 
 class AcceptedJob(Base):
-    """A job that was accepted within the last 24 hours. It outlives a job that is deleted, so that it still counts."""
+    """A job that was accepted within the last 24 hours. It still counts if the job is deleted, so the row stays."""
 
     __tablename__ = "accepted_jobs"
     __table_args__ = (Index("accepted_jobs_of_an_account", "account_id", "at"),)
@@ -40,7 +40,7 @@ class AcceptedJob(Base):
 
 
 class TokensOfMonth(Base):
-    """Tokens, in and out, that the AI service reported for an account in a month, which begins at midnight in UTC."""
+    """The input and output tokens that the AI service reported for an account in a month, which begins at 0:00 UTC."""
 
     __tablename__ = "tokens_of_months"
 

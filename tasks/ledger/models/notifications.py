@@ -1,4 +1,4 @@
-"""The rows of what is told to people and programs outside: messages that are owed, who wants them, and alerts."""
+"""The tables of notifications: those that are owed, the preferences of accounts, and alerts for operators."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from tasks.ledger.models import Base, one_of
 
 
 class Channel(StrEnum):
-    """By which way a notice travels."""
+    """The channel on which a notification is sent."""
 
     EMAIL = "email"
     WEBHOOK = "webhook"
 
 
 class AlertKind(StrEnum):
-    """What an operator is alerted to."""
+    """The conditions that alert an operator."""
 
-    QUEUE_AGE = "queue_age"  # work waits for a free worker for too long
-    FAILURES = "failures"  # too many jobs failed within the hour of causes that lie with the site
-    ORPHANS = "orphans"  # an unfinished job is owed nothing and held by nobody
-    LANE_STOPPED = "lane_stopped"  # the way to the AI provider is closed until an operator resumes it
+    QUEUE_AGE = "queue_age"  # a job waits too long for a free worker
+    FAILURES = "failures"  # too many jobs failed within an hour for causes that lie with the site
+    ORPHANS = "orphans"  # an unfinished job has neither a delivery nor a worker
+    LANE_STOPPED = "lane_stopped"  # the lane to the AI provider is closed until an operator resumes it
 
 
 UNSETTLED = "sent_at IS NULL AND gave_up_at IS NULL"
 
 
 class Notice(Base):
-    """A message that is owed to somebody outside. At least once: the receiver drops a repeat by its `key`.
+    """A notification by e-mail or webhook. It is sent at least once; the receiver drops a repeat by its `key`.
 
-    `what` is the event's name, such as `job.succeeded`; `facts` holds what the message says of it, and is emptied once
-    the notice is settled. `expires_at` is when it has become useless, None: never before the sender gives up.
-    `account_id` and `job_id` None: it is about none. `error_code` tells how the last try failed, in a word.
+    `what` is the name of the event, such as `job.succeeded`. `facts` holds the content, and is emptied when the
+    notification was sent or given up. `expires_at` is when it becomes useless; None: when the sender gives up.
+    `account_id` and `job_id` are None if it is not about an account or a job. `error_code` is the failure of the last
+    try, in a word.
     """
 
     __tablename__ = "notices"
@@ -75,11 +76,11 @@ class Notice(Base):
 
 
 class NoticeWish(Base):
-    """What an account wants to be told. No row: nothing. `email` is the address, None until its owner confirmed it.
+    """The notification preferences of an account. An account without a row gets no notifications.
 
-    `webhook_secret` signs what goes to `webhook_url`; it is shown to its owner once, and has to be kept to sign with.
-    `webhook_gone_url` was switched off, since its receiver said at `webhook_gone_at` that it is gone for good.
-    `language` is what the mails are written in, None: English.
+    `email` is the address, None until the user has confirmed it. `webhook_secret` signs what is sent to `webhook_url`;
+    it is shown to the user once, and stored because it is needed for signing. `webhook_gone_url` was turned off because
+    its receiver answered at `webhook_gone_at` that it is gone for good. `language` is that of the mails, None: English.
     """
 
     __tablename__ = "notice_wishes"
@@ -99,9 +100,10 @@ class NoticeWish(Base):
 
 
 class Alert(Base):
-    """A limit that was passed. Open while `ended_at` is None; `calm_since` is when it was last seen to be kept again.
+    """An alert: a threshold of the site that was exceeded. It is open while `ended_at` is None.
 
-    `told_at` is when the operator was last told of it. `facts` holds what was measured then.
+    `calm_since` is when the value was first found within the threshold again, None while it is not. `told_at` is the
+    time of the last notification to the operator, and `facts` holds what was measured then.
     """
 
     __tablename__ = "alerts"

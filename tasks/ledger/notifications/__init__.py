@@ -1,1 +1,1 @@
-"""Who wants to be notified of what, and the notifications that still have to be sent."""
+"""The notification preferences of accounts, the notifications that still have to be sent, and alerts for operators."""

@@ -1,6 +1,7 @@
-"""Limits that were passed, and whom to tell. Any number of workers may look: one of them begins, tells and ends each.
+"""Alerts: records which thresholds of the site are exceeded, and when an operator has to be notified.
 
-An alert ends when its limit was kept for `CALM_SECONDS`, so that one that wavers tells once.
+Any number of workers may check at the same time: exactly one of them begins, repeats or ends an alert. An alert ends
+when its value was within the threshold for `CALM_SECONDS`, so that a value near it does not cause many alerts.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from tasks.ledger.states import LaneState, State
 CALM_SECONDS = 300.0
 REPEAT_SECONDS = 86_400.0
 NOT_THE_SITES_FAULT = frozenset({Category.INVALID_DOCUMENT, Category.CONTENT_POLICY})
-"""Causes that lie with one document: nobody need get up for them."""
+"""List the causes that lie with one document, which are no reason to alert an operator."""
 
 
 @dataclass(frozen=True)
 class AlertThresholds:
-    """What is still fine. `queue_age_seconds`: how long work may wait for a worker; `failures`: within an hour."""
+    """The highest values that cause no alert.
+
+    `queue_age_seconds` is how long a job may wait for a worker, and `failures` the number of failed jobs in an hour.
+    `orphan_grace_seconds` is how long ago a lease may have expired before its job counts as an orphan.
+    """
 
     queue_age_seconds: float
     failures: int
@@ -39,9 +44,9 @@ class AlertThresholds:
 
 @dataclass(frozen=True)
 class Notification:
-    """Something to tell an operator about an alert: it `began`, it goes on (`repeated`), or it is `over`.
+    """A notification to an operator that an alert began, goes on (`alert.repeated`) or is over.
 
-    `key` differs for each telling, and is the same whoever tells it.
+    `key` is different for each notification of an alert, and does not depend on the worker that sends it.
     """
 
     key: str
@@ -54,7 +59,7 @@ class Notification:
 def measured(
     session: Session, *, queue: str, lane: str, limits: AlertThresholds
 ) -> dict[AlertKind, dict[str, object] | None]:
-    """What each limit measures now; None where it is kept."""
+    """Return the facts of each threshold that is exceeded now, and None for each of the others."""
     age = outbox.oldest_overdue_seconds(session, queue)
     failures = failures_within_an_hour(session, queue)
     orphans = job_views.orphans(session, grace_seconds=limits.orphan_grace_seconds, queue=queue)
@@ -74,7 +79,7 @@ def measured(
 
 
 def failures_within_an_hour(session: Session, queue: str) -> int:
-    """How many jobs of this queue failed within the last hour of causes that do not lie with their document."""
+    """Count the jobs of this queue that failed within the last hour of causes that do not lie with their document."""
     return session.execute(
         select(func.count()).where(
             Job.queue == queue,
@@ -88,16 +93,20 @@ def failures_within_an_hour(session: Session, queue: str) -> int:
 def update_alerts(
     session: Session, *, queue: str, found: Mapping[AlertKind, Mapping[str, object] | None]
 ) -> list[Notification]:
-    """Begin, go on with and end the alerts of a queue by what was measured. What is to be told now."""
-    told = []
+    """Begin, continue and end the alerts of a queue by what was measured, and return the notifications to send now."""
+    notifications = []
     for kind, facts in found.items():
-        telling = _goes_on(session, queue, kind, facts) if facts else _is_calm(session, queue, kind)
-        if telling is not None:
-            told.append(telling)
-    return told
+        notification = _begin_or_repeat(session, queue, kind, facts) if facts else _end_if_calm(session, queue, kind)
+        if notification is not None:
+            notifications.append(notification)
+    return notifications
 
 
-def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, object]) -> Notification | None:
+def _begin_or_repeat(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, object]) -> Notification | None:
+    """Begin an alert, or repeat one whose last notification is a day old. Returns None if there is nothing to send.
+
+    The unique index `one_open_alert_of_a_kind` and the condition on `told_at` let one of several workers through.
+    """
     began = session.execute(
         insert(Alert)
         .values(id=uuid.uuid4(), queue=queue, kind=kind, facts=dict(facts))
@@ -106,16 +115,16 @@ def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, 
     ).scalar_one_or_none()
     if began is not None:
         return Notification(f"alert_{began.id.hex}_began", "alert.began", kind, facts, began.began_at)
-    mine = (Alert.queue == queue, Alert.kind == kind, Alert.ended_at.is_(None))
+    is_open = (Alert.queue == queue, Alert.kind == kind, Alert.ended_at.is_(None))
     session.execute(
         update(Alert)
-        .where(*mine, Alert.calm_since.is_not(None))
+        .where(*is_open, Alert.calm_since.is_not(None))
         .values(calm_since=None)
         .execution_options(synchronize_session=False)
     )
     again = session.execute(
         update(Alert)
-        .where(*mine, Alert.told_at <= func.now() - seconds(REPEAT_SECONDS))
+        .where(*is_open, Alert.told_at <= func.now() - seconds(REPEAT_SECONDS))
         .values(told_at=func.now(), facts=dict(facts))
         .returning(Alert)
         .execution_options(synchronize_session=False, populate_existing=True)
@@ -126,17 +135,18 @@ def _goes_on(session: Session, queue: str, kind: AlertKind, facts: Mapping[str, 
     return Notification(f"alert_{again.id.hex}_day{day}", "alert.repeated", kind, facts, again.began_at)
 
 
-def _is_calm(session: Session, queue: str, kind: AlertKind) -> Notification | None:
-    mine = (Alert.queue == queue, Alert.kind == kind, Alert.ended_at.is_(None))
+def _end_if_calm(session: Session, queue: str, kind: AlertKind) -> Notification | None:
+    """Note that an open alert's value is within its threshold, and end the alert if it has been for `CALM_SECONDS`."""
+    is_open = (Alert.queue == queue, Alert.kind == kind, Alert.ended_at.is_(None))
     session.execute(
         update(Alert)
-        .where(*mine, Alert.calm_since.is_(None))
+        .where(*is_open, Alert.calm_since.is_(None))
         .values(calm_since=func.now())
         .execution_options(synchronize_session=False)
     )
     over = session.execute(
         update(Alert)
-        .where(*mine, Alert.calm_since <= func.now() - seconds(CALM_SECONDS))
+        .where(*is_open, Alert.calm_since <= func.now() - seconds(CALM_SECONDS))
         .values(ended_at=func.now())
         .returning(Alert)
         .execution_options(synchronize_session=False, populate_existing=True)
@@ -149,7 +159,7 @@ def _is_calm(session: Session, queue: str, kind: AlertKind) -> Notification | No
 
 
 def open_alerts(session: Session, queue: str) -> Sequence[Alert]:
-    """The alerts that are not over, oldest first."""
+    """Return the alerts that are not over, oldest first."""
     return (
         session.execute(select(Alert).where(Alert.queue == queue, Alert.ended_at.is_(None)).order_by(Alert.began_at))
         .scalars()

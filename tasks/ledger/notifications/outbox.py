@@ -1,7 +1,8 @@
-"""Messages that are owed to people and programs outside. Postpone, send, settle: whoever dies in between sends again.
+"""The outbox of notifications: e-mails and webhooks that are owed to users, programs and operators.
 
-A notice is owed in the transaction of what it tells of, and has a key of its own by which the receiver drops a repeat.
-Nothing that happens to a notice touches its job. Functions take a session and never commit.
+A notification is inserted in the transaction of the event that it reports. It is postponed, then sent, then marked as
+sent, so a sender that dies in between causes a repeat and not a loss. By its key the receiver drops repeats.
+A failed notification never changes its job. Functions take a session and never commit.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import TERMINAL, State
 
 PAUSES_SECONDS = (60, 300, 1800, 7200, 18_000, 28_800, 32_400)
-"""How long after each try the next one is due: about a day in all. The first outlasts a try that is in the air."""
+"""Sets the pause after each try, about a day in all. The first is longer than a try that is in progress can take."""
 
 LONGEST_WAIT_SECONDS = 6 * 3600
-"""The longest pause that a receiver can ask for. With it the tries still end within two days."""
+"""Limits the pause that a receiver can ask for. With it the tries still end within two days."""
 
 TRIES = len(PAUSES_SECONDS) + 1
-TOLD_BY_EMAIL = frozenset({State.SUCCEEDED, State.FAILED})
-"""Nobody needs a mail that says that they cancelled something; a program that waits for an end does."""
+STATES_WITH_EMAIL = frozenset({State.SUCCEEDED, State.FAILED})
+"""List the final states that are reported by e-mail. A user who cancels needs no e-mail; a webhook reports that too."""
 
 
 @dataclass(frozen=True)
 class PendingNotification:
-    """One message to send. `attempt` counts the tries, from 1; `occurred_at` is when what it tells of happened."""
+    """A notification to send. `attempt` counts the tries, from 1; `occurred_at` is the time of the reported event."""
 
     id: uuid.UUID
     key: str
@@ -60,10 +61,11 @@ def enqueue(
     job_id: uuid.UUID | None = None,
     useful_for_seconds: float | None = None,
 ) -> bool:
-    """Owe somebody a message. False: it was owed under this key before, and nothing was added.
+    """Insert a notification. Returns False, and inserts nothing, if there is one with this key already.
 
-    `queue` names the site whose workers send it. `facts` must hold nothing secret, nor text of a document: a link that
-    opens something is signed when the message is made. `useful_for_seconds` None: until the sender gives up.
+    `queue` names the site whose workers send it. `facts` must hold no secret and no text of a document; links that
+    grant access are signed only when the message is written. After `useful_for_seconds` it is not sent any more; None:
+    it is sent until the sender gives up.
     """
     expires_at = None if useful_for_seconds is None else func.now() + seconds(useful_for_seconds)
     statement = insert(Notice).values(
@@ -84,9 +86,9 @@ def enqueue(
 
 
 def enqueue_for_operators(session: Session, *, queue: str, what: str) -> None:
-    """As much work as owing somebody a message, where there is nobody: a row that is given up at once.
+    """Insert a notification without a receiver, which is given up at once: as much work as inserting a real one.
 
-    So that how long an answer takes does not tell whether an address is known. The address is not kept.
+    So the time of a response does not reveal if an address is known. The address is not stored.
     """
     session.execute(
         insert(Notice).values(
@@ -105,7 +107,7 @@ def enqueue_for_operators(session: Session, *, queue: str, what: str) -> None:
 
 
 def enqueue_end_of_job(session: Session, job_id: uuid.UUID) -> None:
-    """A job has just ended: owe its owner what they want to be told. Part of the transaction that ends it."""
+    """Insert the notifications about a job's end that its owner wants. Runs in the transaction that ends the job."""
     row = session.execute(
         select(Job, NoticeWish)
         .join(NoticeWish, NoticeWish.account_id == Job.account_id)
@@ -114,7 +116,7 @@ def enqueue_end_of_job(session: Session, job_id: uuid.UUID) -> None:
     ).one_or_none()
     if row is None:
         return
-    job, wish = row
+    job, preference = row
     about = {
         "id": str(job.id),
         "state": job.state,
@@ -122,7 +124,7 @@ def enqueue_end_of_job(session: Session, job_id: uuid.UUID) -> None:
         "error_category": job.error_category,
         "finished_at": None if job.finished_at is None else job.finished_at.isoformat(),
     }
-    # A job that is put back and ends again is something new to tell, so the revision is part of the key.
+    # A job that is replayed and ends again needs a new notification, so its revision is part of the key.
     key = f"job_{job.id.hex}_{job.revision}"
     common: dict[str, Any] = {
         "queue": job.queue,
@@ -130,33 +132,34 @@ def enqueue_end_of_job(session: Session, job_id: uuid.UUID) -> None:
         "account_id": job.account_id,
         "job_id": job.id,
     }
-    wants_mail = wish.email_on if job.email_when_done is None else job.email_when_done
-    if wish.email is not None and wants_mail and job.state in TOLD_BY_EMAIL:
-        mail = {**about, "title": job.title, "language": wish.language}
-        enqueue(session, key=f"{key}_email", channel=Channel.EMAIL, target=wish.email, facts=mail, **common)
-    if wish.webhook_url is not None:
-        enqueue(session, key=f"{key}_webhook", channel=Channel.WEBHOOK, target=wish.webhook_url, facts=about, **common)
+    wants_mail = preference.email_on if job.email_when_done is None else job.email_when_done
+    if preference.email is not None and wants_mail and job.state in STATES_WITH_EMAIL:
+        mail = {**about, "title": job.title, "language": preference.language}
+        enqueue(session, key=f"{key}_email", channel=Channel.EMAIL, target=preference.email, facts=mail, **common)
+    if preference.webhook_url is not None:
+        url = preference.webhook_url
+        enqueue(session, key=f"{key}_webhook", channel=Channel.WEBHOOK, target=url, facts=about, **common)
 
 
 def cancel_of_job(session: Session, job_id: uuid.UUID) -> None:
-    """A failed job was put back: what was not sent yet about its end is not true any more."""
-    session.execute(delete(Notice).where(Notice.job_id == job_id, *_unsettled()))
+    """Delete the notifications of a replayed job that were not sent yet, since they are no longer true."""
+    session.execute(delete(Notice).where(Notice.job_id == job_id, *_pending()))
 
 
 def take_due(
     session: Session, *, queue: str, channel: Channel, limit: int, busy_targets: Collection[str] = ()
 ) -> list[PendingNotification]:
-    """Take notices whose time has come, and postpone each before it is sent.
+    """Take notifications that are due, and postpone each before it is sent.
 
-    At most one a target, and none for `busy_targets`, so that somebody with many, or with a slow server, keeps nobody
-    waiting. Rows that another sender holds are skipped, so any number may run.
+    Takes at most one per target and none for `busy_targets`, so that a target with many of them or with a slow server
+    does not hold up the others. Rows that another sender has locked are skipped, so any number of senders may run.
     """
-    due = [*_unsettled(), Notice.queue == queue, Notice.channel == channel, Notice.due_at <= func.now()]
-    place = func.row_number().over(partition_by=Notice.target, order_by=(Notice.due_at, Notice.id)).label("place")
-    first = select(Notice.id, place).where(*due, Notice.target.not_in(list(busy_targets))).subquery()
+    due = [*_pending(), Notice.queue == queue, Notice.channel == channel, Notice.due_at <= func.now()]
+    number = func.row_number().over(partition_by=Notice.target, order_by=(Notice.due_at, Notice.id)).label("number")
+    numbered = select(Notice.id, number).where(*due, Notice.target.not_in(list(busy_targets))).subquery()
     taken = (
         select(Notice.id)
-        .where(*due, Notice.id.in_(select(first.c.id).where(first.c.place == 1)))
+        .where(*due, Notice.id.in_(select(numbered.c.id).where(numbered.c.number == 1)))
         .order_by(Notice.due_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
@@ -180,10 +183,10 @@ def take_due(
 
 
 def mark_sent(session: Session, notice_id: uuid.UUID) -> None:
-    """It was sent. What it said is not kept."""
+    """Mark the notification as sent, and delete its content."""
     session.execute(
         update(Notice)
-        .where(Notice.id == notice_id, *_unsettled())
+        .where(Notice.id == notice_id, *_pending())
         .values(sent_at=func.now(), error_code=None, facts={})
         .execution_options(synchronize_session=False)
     )
@@ -192,21 +195,21 @@ def mark_sent(session: Session, notice_id: uuid.UUID) -> None:
 def failed(
     session: Session, notice_id: uuid.UUID, *, code: str, for_good: bool, wait_seconds: float | None = None
 ) -> bool:
-    """A try failed. Whether that was the last one: the tries are used up, or another would end the same way.
+    """Record that a try failed. Returns True if it was the last: the tries are used up, or the failure is `for_good`.
 
-    `wait_seconds` is how long the receiver asks to stay away. All that is owed to it waits so long, up to the longest
-    pause; a shorter one than ours changes nothing, since the tries are counted.
+    `wait_seconds` is the pause that the receiver asked for. It postpones all that is owed to this target, by at most
+    `LONGEST_WAIT_SECONDS`. A pause that is shorter than the planned one changes nothing, since the tries are limited.
     """
     if wait_seconds is not None:
-        _stay_away(session, notice_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
-    over: ColumnElement[bool] = true() if for_good else Notice.tries >= TRIES
+        _postpone_target(session, notice_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
+    is_last: ColumnElement[bool] = true() if for_good else Notice.tries >= TRIES
     row = session.execute(
         update(Notice)
-        .where(Notice.id == notice_id, *_unsettled())
+        .where(Notice.id == notice_id, *_pending())
         .values(
             error_code=code,
-            gave_up_at=case((over, func.now()), else_=None),
-            facts=case((over, literal({}, JSONB)), else_=Notice.facts),
+            gave_up_at=case((is_last, func.now()), else_=None),
+            facts=case((is_last, literal({}, JSONB)), else_=Notice.facts),
         )
         .returning(Notice.gave_up_at)
         .execution_options(synchronize_session=False)
@@ -214,14 +217,14 @@ def failed(
     return row is not None and row[0] is not None
 
 
-def _stay_away(session: Session, notice_id: uuid.UUID, for_seconds: float) -> None:
-    """Nothing goes where this notice goes for so long."""
+def _postpone_target(session: Session, notice_id: uuid.UUID, for_seconds: float) -> None:
+    """Send nothing to the target of this notification for `for_seconds`."""
     this = aliased(Notice)
     session.execute(
         update(Notice)
         .where(
             Notice.id.in_(
-                _held(
+                _lock_pending(
                     session,
                     exists().where(
                         this.id == notice_id,
@@ -238,30 +241,36 @@ def _stay_away(session: Session, notice_id: uuid.UUID, for_seconds: float) -> No
 
 
 def give_up_target(session: Session, account_id: uuid.UUID, channel: Channel, target: str, *, code: str) -> None:
-    """Nothing that is owed to this target of the account is sent any more."""
+    """Give up all notifications that are owed to this target of the account."""
     theirs = (Notice.account_id == account_id, Notice.channel == channel, Notice.target == target)
     session.execute(
         update(Notice)
-        .where(Notice.id.in_(_held(session, *theirs)))
+        .where(Notice.id.in_(_lock_pending(session, *theirs)))
         .values(gave_up_at=func.now(), error_code=code, facts={})
         .execution_options(synchronize_session=False)
     )
 
 
-def _held(session: Session, *which: ColumnElement[bool]) -> Sequence[uuid.UUID]:
-    """Those that are still owed, locked; in one order, since two senders may do this at the same time."""
-    owed = select(Notice.id).where(*which, *_unsettled()).order_by(Notice.id).with_for_update(of=Notice)
+def _lock_pending(session: Session, *which: ColumnElement[bool]) -> Sequence[uuid.UUID]:
+    """Lock the notifications that are still owed and return their ids.
+
+    They are locked in the order of their ids, so that two senders that do this at the same time do not deadlock.
+    """
+    owed = select(Notice.id).where(*which, *_pending()).order_by(Notice.id).with_for_update(of=Notice)
     return session.execute(owed).scalars().all()
 
 
 def give_up_useless(session: Session, *, queue: str, older_than_seconds: float) -> int:
-    """Give up what is of no use any more: expired, or older than that, since nobody can send it. How many."""
+    """Give up notifications that are useless by now, and return their number.
+
+    They have expired, or are older than `older_than_seconds`, since no sender could send them.
+    """
     return len(
         session.execute(
             update(Notice)
             .where(
                 Notice.queue == queue,
-                *_unsettled(),
+                *_pending(),
                 (Notice.expires_at <= func.now()) | (Notice.created_at <= func.now() - seconds(older_than_seconds)),
             )
             .values(gave_up_at=func.now(), error_code=func.coalesce(Notice.error_code, "expired"), facts={})
@@ -272,7 +281,7 @@ def give_up_useless(session: Session, *, queue: str, older_than_seconds: float) 
 
 
 def delete_sent(session: Session, *, queue: str, older_than_seconds: float) -> int:
-    """Delete the rows of what was sent or given up that long ago. How many."""
+    """Delete sent and given-up notifications that are older than `older_than_seconds`, and return their number."""
     return len(
         session.execute(
             delete(Notice)
@@ -287,7 +296,7 @@ def delete_sent(session: Session, *, queue: str, older_than_seconds: float) -> i
 
 
 def latest_of(session: Session, account_id: uuid.UUID, channel: Channel, *, limit: int) -> Sequence[Notice]:
-    """The account's newest notices on a channel, newest first."""
+    """Return the account's newest notifications on a channel, newest first."""
     return (
         session.execute(
             select(Notice)
@@ -301,5 +310,6 @@ def latest_of(session: Session, account_id: uuid.UUID, channel: Channel, *, limi
     )
 
 
-def _unsettled() -> list[ColumnElement[bool]]:
+def _pending() -> list[ColumnElement[bool]]:
+    """Return the SQL conditions that a notification was neither sent nor given up."""
     return [Notice.sent_at.is_(None), Notice.gave_up_at.is_(None)]

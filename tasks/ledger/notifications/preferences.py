@@ -1,6 +1,6 @@
-"""What an account wants to be told, and where to.
+"""The notification preferences of an account: e-mail and webhook.
 
-Its mail address is handed in: the ledger does not know what an account is.
+The caller passes the account's e-mail address, since the ledger does not know the accounts table.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ NOT_GONE: Mapping[str, Any] = {"webhook_gone_url": None, "webhook_gone_at": None
 
 
 def preference_of(session: Session, account_id: uuid.UUID) -> NoticeWish | None:
-    """What this account wants; None: it has never said."""
+    """Return the preferences of this account. Returns None if it has never set any."""
     return session.execute(
         select(NoticeWish).where(NoticeWish.account_id == account_id).execution_options(populate_existing=True)
     ).scalar_one_or_none()
 
 
 def set_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool, language: str | None = None) -> None:
-    """Whether this account wants mail at the end of its jobs, at an address that was confirmed to be its own.
+    """Turn e-mail at the end of jobs on or off for this account.
 
-    `language` is what it is written in, None: English.
+    `address` must be an address that the account has confirmed. `language` is the language of the mails; None: English.
     """
     values = {"email": address, "email_on": on, "language": language}
     statement = insert(NoticeWish).values(account_id=account_id, **values)
@@ -45,7 +45,7 @@ def set_email(session: Session, account_id: uuid.UUID, address: str, *, on: bool
 
 
 def set_language(session: Session, account_id: uuid.UUID, code: str) -> None:
-    """Write to the account in this language from now on. Nothing happens if it has never wished for a notice."""
+    """Set the language of the account's notifications. Does nothing if the account has no preferences."""
     session.execute(
         update(NoticeWish)
         .where(NoticeWish.account_id == account_id)
@@ -55,7 +55,7 @@ def set_language(session: Session, account_id: uuid.UUID, code: str) -> None:
 
 
 def email_of_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> bool | None:
-    """Whether mail tells of the end of this job; None: the account has confirmed no address."""
+    """Return True if an e-mail is sent at the end of this job. Returns None if the account has no confirmed address."""
     return session.execute(
         select(func.coalesce(Job.email_when_done, NoticeWish.email_on))
         .join(NoticeWish, NoticeWish.account_id == Job.account_id)
@@ -64,7 +64,10 @@ def email_of_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> 
 
 
 def set_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, *, wanted: bool) -> bool:
-    """For this one job, mail or none, whatever is said for all. False: it has ended, or is not theirs."""
+    """Turn the e-mail at the end of this one job on or off, whatever the account's preference is.
+
+    Returns False if the job has ended or belongs to another account.
+    """
     return bool(
         session.execute(
             update(Job)
@@ -77,7 +80,7 @@ def set_email_for_job(session: Session, job_id: uuid.UUID, account_id: uuid.UUID
 
 
 def set_webhook(session: Session, account_id: uuid.UUID, url: str) -> str:
-    """Send what happens to this address from now on. The secret it is signed with, a new one each time."""
+    """Set the account's webhook, and return the new secret with which its messages are signed."""
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
     values = {"webhook_url": url, "webhook_secret": secret, **NOT_GONE}
     statement = insert(NoticeWish).values(account_id=account_id, **values)
@@ -90,7 +93,7 @@ def set_webhook(session: Session, account_id: uuid.UUID, url: str) -> str:
 
 
 def remove_webhook(session: Session, account_id: uuid.UUID) -> None:
-    """Nothing goes to the account's webhook any more; what is still owed to it is given up by the sender."""
+    """Remove the account's webhook. The sender gives up what is still owed to it."""
     session.execute(
         update(NoticeWish)
         .where(NoticeWish.account_id == account_id)
@@ -100,9 +103,9 @@ def remove_webhook(session: Session, account_id: uuid.UUID) -> None:
 
 
 def webhook_is_gone(session: Session, account_id: uuid.UUID, url: str, *, code: str) -> None:
-    """The receiver wants nothing any more: the account's webhook is switched off, and nothing is owed to it.
+    """Turn the account's webhook off, since its receiver is gone for good, and give up what is owed to it.
 
-    No effect where the account has another address by now. The address is kept, to be able to say what happened.
+    Does nothing if the account has another URL by now. The URL is kept, so that the user can be told what happened.
     """
     gone = session.execute(
         update(NoticeWish)
@@ -122,12 +125,12 @@ def webhook_is_gone(session: Session, account_id: uuid.UUID, url: str, *, code: 
 
 
 def secret_for(session: Session, account_id: uuid.UUID, url: str) -> str | None:
-    """What messages to this address are signed with; None: the account does not want them there any more."""
+    """Return the secret that signs messages to this URL. Returns None if it is no longer the account's webhook."""
     return session.execute(
         select(NoticeWish.webhook_secret).where(NoticeWish.account_id == account_id, NoticeWish.webhook_url == url)
     ).scalar_one_or_none()
 
 
 def delete_preferences(session: Session, account_id: uuid.UUID) -> None:
-    """The account is being deleted."""
+    """Delete the preferences of an account that is being deleted."""
     session.execute(delete(NoticeWish).where(NoticeWish.account_id == account_id))

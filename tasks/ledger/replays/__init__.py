@@ -1,1 +1,1 @@
-"""Failed jobs that an operator puts back, at a rate."""
+"""Replays: failed jobs that an operator puts back at a limited rate."""

@@ -1,4 +1,4 @@
-"""What an operator does to lanes and limits: each action and its row in the audit log, in one transaction."""
+"""The actions of operators on lanes and limits, each in one transaction with its row in the audit log."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ from tasks.ledger.models.control import Decided
 def open_lane(
     session: Session, queue: str, lane: str, *, by: str, note: str | None, spread_seconds: float
 ) -> int | None:
-    """An operator lets calls be made again. How many waiting jobs that lets go; None if the lane was open."""
-    let_go = lanes.resume(session, lane, by=by, spread_seconds=spread_seconds)
-    if let_go is not None:
-        audit_log.write_down(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=let_go)
-    return let_go
+    """Open a lane for an operator and return how many waiting jobs are released. Returns None if it was open."""
+    released = lanes.resume(session, lane, by=by, spread_seconds=spread_seconds)
+    if released is not None:
+        audit_log.write_down(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=released)
+    return released
 
 
 def set_limits(
     session: Session,
     queue: str,
     account_id: uuid.UUID,
-    wanted: Mapping[Limit, int | None],
+    changed: Mapping[Limit, int | None],
     *,
     by: str,
     note: str | None,
 ) -> bool:
-    """An operator sets some limits of one account; None: as the site has it. False: they were so before.
+    """Set some limits of an account for an operator; None: the site's limit applies.
 
-    Raises IntegrityError when there is no such account any more.
+    Returns False if nothing changed. Raises IntegrityError if the account does not exist any more.
     """
-    before, after = limits.set_limits(session, account_id, wanted)
-    changed = {
-        str(limit): f"{_in_word(getattr(before, limit))} → {_in_word(getattr(after, limit))}"
+    before, after = limits.set_limits(session, account_id, changed)
+    differences = {
+        str(limit): f"{_limit_text(getattr(before, limit))} → {_limit_text(getattr(after, limit))}"
         for limit in Limit
         if getattr(before, limit) != getattr(after, limit)
     }
-    if changed:
-        audit_log.write_down(session, queue, Decided.SET_LIMITS, by=by, note=note, account=str(account_id), **changed)
-    return bool(changed)
+    if differences:
+        audit_log.write_down(
+            session, queue, Decided.SET_LIMITS, by=by, note=note, account=str(account_id), **differences
+        )
+    return bool(differences)
 
 
-def _in_word(limit: int | None) -> str:
+def _limit_text(limit: int | None) -> str:
     return "site" if limit is None else "no limit" if limit == 0 else str(limit)

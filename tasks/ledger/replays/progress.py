@@ -1,4 +1,4 @@
-"""How far replays are, and what became of their jobs. Read only."""
+"""The progress of replays and the outcome of their jobs. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.ledger.states import State
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a replay is. `succeeded`, `failed_again` and `under_way` are of those that were put back."""
+    """The progress of a replay. `succeeded`, `failed_again` and `under_way` count only the jobs that were put back."""
 
     replay: Replay
     jobs: int
@@ -27,13 +27,13 @@ class Progress:
 
     @property
     def waiting(self) -> int:
-        """How many have not had their turn; of a replay that ended, how many it never came to."""
+        """Return how many jobs have not had their turn; if the replay has ended, they never will."""
         return self.jobs - self.replayed - self.left_alone
 
 
 @dataclass(frozen=True)
 class Item:
-    """One job of a replay. `outcome` and `why` as in its row; `state` is where the job is now."""
+    """A job of a replay. `outcome` and `why` are as in its row; `state` is the job's present state."""
 
     job_id: uuid.UUID
     category: str | None
@@ -43,7 +43,7 @@ class Item:
 
 
 def newest(session: Session, queue: str, *, limit: int) -> list[Progress]:
-    """The replays of this queue, newest first, and how far each is."""
+    """Return the progress of this queue's replays, newest first."""
     found = session.execute(
         select(Replay)
         .where(Replay.queue == queue)
@@ -55,7 +55,7 @@ def newest(session: Session, queue: str, *, limit: int) -> list[Progress]:
 
 
 def one(session: Session, queue: str, replay_id: uuid.UUID) -> Progress | None:
-    """How far this replay is. None: there is none."""
+    """Return the progress of this replay. Returns None if there is no such replay."""
     replay = session.execute(
         select(Replay).where(Replay.queue == queue, Replay.id == replay_id).execution_options(populate_existing=True)
     ).scalar_one_or_none()
@@ -63,25 +63,27 @@ def one(session: Session, queue: str, replay_id: uuid.UUID) -> Progress | None:
 
 
 def named(session: Session, queue: str, name: str) -> Replay | None:
-    """The one replay of this queue whose id begins with `name`, in hex. None: none does, or several do."""
+    """Return the only replay of this queue whose id in hex begins with `name`. Returns None if none or several do."""
     digits = name.replace("-", "").lower()
     if not digits or any(digit not in "0123456789abcdef" for digit in digits):
         return None
-    written = func.replace(cast(Replay.id, Text), "-", "")
-    found = session.execute(select(Replay).where(Replay.queue == queue, written.startswith(digits)).limit(2)).scalars()
+    id_in_hex = func.replace(cast(Replay.id, Text), "-", "")
+    found = session.execute(
+        select(Replay).where(Replay.queue == queue, id_in_hex.startswith(digits)).limit(2)
+    ).scalars()
     replays = found.all()
     return replays[0] if len(replays) == 1 else None
 
 
 def running(session: Session, queue: str) -> int:
-    """How many replays of this queue are not at their end."""
+    """Count the replays of this queue that still run."""
     return session.execute(
         select(func.count()).where(Replay.queue == queue, Replay.state == ReplayState.RUNNING)
     ).scalar_one()
 
 
 def items_of(session: Session, replay_id: uuid.UUID, *, limit: int) -> list[Item]:
-    """The jobs of a replay in their order, and what became of each."""
+    """Return the jobs of a replay in their order, with the outcome of each."""
     rows = session.execute(
         select(ReplayItem.job_id, ReplayItem.category, ReplayItem.outcome, ReplayItem.why, Job.state)
         .join(Job, Job.id == ReplayItem.job_id)

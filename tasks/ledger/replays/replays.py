@@ -1,7 +1,7 @@
-"""Putting failed work back: one job or many, with a cause, at a limited rate, until the same failure comes back.
+"""Replays failed jobs: one or many, with a recorded cause, at a limited rate, until the same failure comes back.
 
-A replay is a row and its jobs are rows, so it survives whoever carries it out. Any number of workers may carry on: the
-replay's row is locked for each job, and holds when the next one may be put back.
+A replay and each of its jobs are rows, so a replay continues when the worker that carries it out ends. Any number of
+workers may carry on the same replay: each locks its row for one job, and `next_at` is the time of the next job.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def begin(
     per_minute: int,
     terms: ReplayTerms,
 ) -> uuid.UUID:
-    """Write down that these are to be put back, by whom and why, and put the first back at once. The replay's id."""
+    """Insert a replay of the chosen jobs with its decision in the audit log, put the first job back, and return its id.
+
+    Jobs that would be left alone are recorded as such at once.
+    """
     chosen = judge(session, queue, choice)
     replay_id = uuid.uuid4()
     session.execute(
@@ -75,29 +78,28 @@ def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Judged])
     items = [
         {
             "replay_id": replay_id,
-            "job_id": one.job_id,
+            "job_id": job.job_id,
             "position": position,
-            "category": one.category if one.state is State.FAILED else None,
-            "outcome": None if one.why is None else ItemOutcome.LEFT_ALONE,
-            "why": one.why,
-            "done_at": None if one.why is None else now,
+            "category": job.category if job.state is State.FAILED else None,
+            "outcome": None if job.why is None else ItemOutcome.LEFT_ALONE,
+            "why": job.why,
+            "done_at": None if job.why is None else now,
         }
-        for position, one in enumerate(chosen)
+        for position, job in enumerate(chosen)
     ]
     if items:
-        # In the order of their ids, as everybody does who locks many jobs: a row that refers to a job locks it.
+        # Lock order: jobs by id. Each row locks the job that its foreign key refers to.
         session.execute(insert(ReplayItem), sorted(items, key=lambda item: str(item["job_id"])))
 
 
 def carry_on(
     session: Session, queue: str, terms: ReplayTerms, *, replay_id: uuid.UUID | None = None
 ) -> uuid.UUID | None:
-    """Put back the next job whose turn it is, or end a replay. The replay's id; None: nothing is due.
+    """Put back the next job that is due, or end a replay, and return the replay's id. Call it again until it is None.
 
-    `replay_id` None: of any replay.
-
-    Nothing is due while an operator has paused the work or the lane is stopped: the jobs would only wait, and their
-    time run out. To be called again until it gives None.
+    `replay_id` restricts this to one replay; None: any replay of the queue. Returns None if nothing is due. Nothing is
+    due while an operator has paused the work or the lane is stopped: the jobs would only wait until their deadlines
+    passed. Locks the replay's row, and skips replays that another worker has locked.
     """
     if held_up(session, queue, terms.lane) is not None:
         return None
@@ -121,7 +123,7 @@ def carry_on(
         return replay.id
     job_id = _next_job(session, replay.id)
     if job_id is not None:
-        _take_turn(session, replay, job_id, terms)
+        _process_item(session, replay, job_id, terms)
     if job_id is None or _next_job(session, replay.id) is None:
         _end(session, replay.id, ReplayState.FINISHED, "done")
     return replay.id
@@ -136,7 +138,8 @@ def _next_job(session: Session, replay_id: uuid.UUID) -> uuid.UUID | None:
     ).scalar_one_or_none()
 
 
-def _take_turn(session: Session, replay: Replay, job_id: uuid.UUID, terms: ReplayTerms) -> None:
+def _process_item(session: Session, replay: Replay, job_id: uuid.UUID, terms: ReplayTerms) -> None:
+    """Put one job of the replay back or leave it alone, record which, and set the time of the next job."""
     why = _put_back(session, replay, job_id, terms)
     outcome = ItemOutcome.REPLAYED if why is None else ItemOutcome.LEFT_ALONE
     session.execute(
@@ -144,14 +147,17 @@ def _take_turn(session: Session, replay: Replay, job_id: uuid.UUID, terms: Repla
         .where(ReplayItem.replay_id == replay.id, ReplayItem.job_id == job_id)
         .values(outcome=outcome, why=why, done_at=func.now())
     )
-    if why is None:  # one that is left alone takes no place in the rate
+    if why is None:  # a job that is left alone does not count for the rate
         session.execute(
             update(Replay).where(Replay.id == replay.id).values(next_at=func.now() + seconds(60 / replay.per_minute))
         )
 
 
 def _put_back(session: Session, replay: Replay, job_id: uuid.UUID, terms: ReplayTerms) -> str | None:
-    """Replay one job as it is now, which may not be as it was when it was chosen. Why it was left alone, or None."""
+    """Replay one job, if its present state still allows it. It may have changed since it was chosen.
+
+    Returns None if it was put back, otherwise the reason for which it was left alone.
+    """
     row = session.execute(judged(without=replay.id).where(Job.id == job_id)).one_or_none()
     why = FINISHED if row is None else row.why
     if why is not None:
@@ -165,11 +171,11 @@ def _put_back(session: Session, replay: Replay, job_id: uuid.UUID, terms: Replay
         by=replay.by,
         replay_id=replay.id,
     )
-    return None if state is not None else WAITING  # somebody else put it back between the two statements
+    return None if state is not None else WAITING  # it was put back concurrently, between the two statements
 
 
 def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:
-    """Whether a job that was put back has failed again with the category it had failed with before."""
+    """Return True if a job that was put back has failed again with the same category as before."""
     return bool(
         session.execute(
             select(
@@ -187,7 +193,7 @@ def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:
 
 
 def held_up(session: Session, queue: str, lane: str) -> str | None:
-    """Why no replay of this queue is carried on now: `paused` or `lane_stopped`; None if nothing is in the way."""
+    """Return the reason for which the queue's replays wait: `paused` or `lane_stopped`. Returns None if they do not."""
     if gate.load(session, queue).shut:
         return "paused"
     closed = lanes.door(session, lane)
@@ -195,7 +201,7 @@ def held_up(session: Session, queue: str, lane: str) -> str | None:
 
 
 def stop(session: Session, queue: str, replay_id: uuid.UUID, *, by: str, note: str | None = None) -> bool:
-    """An operator wants no more jobs of this replay put back. False if it had ended, or is not there."""
+    """Stop a replay for an operator, so that no more jobs are put back. Returns False if it had ended or is unknown."""
     if not _end(session, replay_id, ReplayState.STOPPED, "operator", by=by, queue=queue):
         return False
     audit_log.write_down(session, queue, Decided.STOP_REPLAY, by=by, note=note, replay=replay_id.hex)
@@ -203,7 +209,7 @@ def stop(session: Session, queue: str, replay_id: uuid.UUID, *, by: str, note: s
 
 
 def seconds_until_next(session: Session, queue: str) -> float | None:
-    """How long until the next job may be put back; 0 if one may now, None if no replay runs."""
+    """Return the seconds until the next job may be put back; 0 if it may now. Returns None if no replay runs."""
     wait = session.execute(
         select(func.extract("epoch", func.min(Replay.next_at) - func.clock_timestamp())).where(
             Replay.queue == queue, Replay.state == ReplayState.RUNNING

@@ -1,4 +1,4 @@
-"""Which failed jobs a replay is about, and what it would do with each. Nothing here writes: this is the dry run."""
+"""The selection of jobs for a replay, and what the replay would do with each. Nothing here writes: the dry run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_AT_ONCE = 1_000
 
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
 DOCUMENT_DELETED, IN_ANOTHER_REPLAY = "document_deleted", "in_another_replay"
-"""Why a job is left alone."""
+"""Name the reasons for which a job is left alone."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which jobs: those named, or all of the queue that failed with a category, and with a code if one is given."""
+    """The choice of jobs: those in `jobs`, or all that failed with `category`, and with `code` if it is not None."""
 
     jobs: Collection[uuid.UUID] = ()
     category: str | None = None
@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Judged:
-    """One chosen job, and why it would be left alone; None: it would be put back."""
+    """A chosen job. `why` is the reason for which it would be left alone; None: it would be put back."""
 
     job_id: uuid.UUID
     state: State
@@ -46,7 +46,7 @@ class Judged:
 
 @dataclass
 class Group:
-    """What a replay would do with the jobs of one category. `category` None: they have not failed."""
+    """A summary of what a replay would do with the jobs of one category. `category` None: they have not failed."""
 
     category: str | None
     oldest: datetime
@@ -55,12 +55,12 @@ class Group:
 
     @property
     def jobs(self) -> int:
-        """How many there are."""
+        """Return the number of jobs in the group."""
         return self.replayed + sum(self.left_alone.values())
 
 
 def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
-    """What a replay of these would do, job by job, the oldest first. Nothing is changed: this is the dry run."""
+    """Return what a replay of these jobs would do, job by job, the oldest first, at most `MOST_AT_ONCE`."""
     chosen = select(Job.id).where(Job.queue == queue)
     if choice.category is None:
         chosen = chosen.where(Job.id.in_(choice.jobs))
@@ -68,7 +68,7 @@ def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
         chosen = chosen.where(Job.state == State.FAILED, Job.error_category == choice.category)
         if choice.code is not None:
             chosen = chosen.where(Job.error_code == choice.code)
-    # First which, then what of each: only so many are looked at, however many have failed.
+    # The jobs are limited before each is evaluated, so the cost does not grow with the number of failed jobs.
     chosen = chosen.order_by(Job.created_at, Job.id).limit(MOST_AT_ONCE)
     statement = judged().where(Job.id.in_(chosen.scalar_subquery()))
     rows = session.execute(statement.order_by(Job.created_at, Job.id)).all()
@@ -76,21 +76,21 @@ def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
 
 
 def grouped(judged: Sequence[Judged]) -> list[Group]:
-    """The same by category, the largest first."""
+    """Return the jobs summarised by category, the largest group first."""
     groups: dict[str | None, Group] = {}
-    for one in judged:
-        category = one.category if one.state is State.FAILED else None
-        group = groups.setdefault(category, Group(category, one.created_at))
-        group.oldest = min(group.oldest, one.created_at)
-        if one.why is None:
+    for job in judged:
+        category = job.category if job.state is State.FAILED else None
+        group = groups.setdefault(category, Group(category, job.created_at))
+        group.oldest = min(group.oldest, job.created_at)
+        if job.why is None:
             group.replayed += 1
         else:
-            group.left_alone[one.why] = group.left_alone.get(one.why, 0) + 1
+            group.left_alone[job.why] = group.left_alone.get(job.why, 0) + 1
     return sorted(groups.values(), key=lambda group: -group.jobs)
 
 
 def failures(session: Session, queue: str) -> Sequence[tuple[str, str | None, int, datetime]]:
-    """What has failed and was not put back: category, code, how many, and when the oldest was handed in."""
+    """Return the failed jobs by cause: category, code, their number, and when the oldest was handed in."""
     rows = session.execute(
         select(Job.error_category, Job.error_code, func.count(), func.min(Job.created_at))
         .where(Job.queue == queue, Job.state == State.FAILED)
@@ -101,15 +101,18 @@ def failures(session: Session, queue: str) -> Sequence[tuple[str, str | None, in
 
 
 def judged(*, without: uuid.UUID | None = None) -> Select[Any]:
-    """Jobs, and why a replay leaves each alone. `without` is the replay that asks: its own items do not count."""
-    elsewhere = exists().where(
+    """Return a query of jobs with `why`, the reason for which a replay leaves each alone, NULL if it does not.
+
+    `without` is the replay that asks: it is not counted as another replay of the job.
+    """
+    in_another_replay = exists().where(
         ReplayItem.job_id == Job.id,
         ReplayItem.outcome.is_(None),
         Replay.id == ReplayItem.replay_id,
         Replay.state == ReplayState.RUNNING,
         true() if without is None else Replay.id != without,
     )
-    # What was read of a document stands for it. Its length is known without unpacking it.
+    # The text that was read replaces a deleted document. octet_length() does not decompress the stored text.
     text_kept = exists().where(
         Checkpoint.job_id == Job.id, Checkpoint.step == "read", func.octet_length(Checkpoint.text) > 0
     )
@@ -118,7 +121,7 @@ def judged(*, without: uuid.UUID | None = None) -> Select[Any]:
         (Job.state.in_(list(states.HELD)), RUNNING),
         (Job.state == State.SUCCEEDED, FINISHED),
         (Job.state == State.CANCELLED, CANCELLED),
-        (elsewhere, IN_ANOTHER_REPLAY),
+        (in_another_replay, IN_ANOTHER_REPLAY),
         (Document.content.is_(None) & ~text_kept, DOCUMENT_DELETED),
         else_=None,
     )

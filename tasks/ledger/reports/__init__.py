@@ -1,1 +1,1 @@
-"""Reads for pages, the API, operators and metrics. Nothing here writes."""
+"""The queries for pages, the API, operators and metrics. Only `inspection.inspect` writes: the event of its use."""

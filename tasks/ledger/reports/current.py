@@ -1,6 +1,7 @@
-"""How the site stands now, in figures. Read only, and of what is not finished only: fast whatever lies behind.
+"""The present figures of the site. Nothing here writes.
 
-`queue` keeps out what a drill beside the site does.
+Only unfinished jobs are read, so the queries are fast however many jobs have ended. All are restricted to one queue,
+which excludes the jobs of a drill on the same database.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import HELD, UNFINISHED, CallOutcome, LaneState, State
 
 DELIVERY_OVERDUE_SECONDS = 10.0
-"""A dispatcher that lives hands a due delivery over sooner than this."""
+"""Sets the delay after which a due delivery is overdue. A running dispatcher sends it sooner."""
 
 
 @dataclass(frozen=True)
 class Retrying:
-    """Jobs that wait to be tried again for one and the same cause. `first` is when one of them may run."""
+    """The jobs that wait to retry after the same cause. `first` is the earliest time at which one of them may run."""
 
     category: str | None
     code: str | None
@@ -39,9 +40,9 @@ class Retrying:
 
 @dataclass(frozen=True)
 class LaneNow:
-    """The way to a provider. `category` and `until` are None while it is open; `until` also where it is stopped.
+    """The present state of a lane. `category` and `until` are None while it is open; `until` also while it is stopped.
 
-    `in_the_air` counts calls without an answer so far, `waiting` the jobs that wait for the lane to open.
+    `in_the_air` counts the calls in flight, and `waiting` the jobs that wait for the lane to open.
     """
 
     name: str
@@ -57,7 +58,7 @@ class LaneNow:
 
 @dataclass(frozen=True)
 class WorkerNow:
-    """A worker that has not said goodbye. `alive`: it showed life within the time asked for."""
+    """A worker that has not shut down. `alive`: its last heartbeat is recent enough."""
 
     name: str
     slots: int
@@ -69,11 +70,12 @@ class WorkerNow:
 
 @dataclass(frozen=True)
 class Now:
-    """How the site stands, by the database's clock.
+    """The present figures of the site, by the database's clock.
 
-    `longest_wait_seconds` is how long a job has been owed to a free worker, None if none is. `oldest` is the
-    unfinished job that was accepted first. `seen_at` is the last sign of life of any worker, None if there never was
-    one; `unknown_calls` those of unfinished jobs that may have been billed without an answer.
+    `longest_wait_seconds` is how long the oldest claimable delivery has waited for a worker, None if there is none.
+    `oldest` is the unfinished job that was accepted first, with that time. `seen_at` is the last heartbeat of any
+    worker, None if there never was one. `unknown_calls` counts the calls of unfinished jobs that may have been billed
+    without a response.
     """
 
     at: datetime
@@ -92,22 +94,22 @@ class Now:
 
     @property
     def waiting(self) -> int:
-        """Accepted, and not begun or handed back."""
+        """Return the number of queued jobs: not begun yet, or handed back."""
         return self.jobs[State.QUEUED]
 
     @property
     def held(self) -> int:
-        """Under a worker's claim."""
+        """Return the number of jobs that a worker holds."""
         return sum(self.jobs[state] for state in HELD)
 
     @property
     def alive(self) -> int:
-        """Workers that live."""
+        """Return the number of live workers."""
         return sum(worker.alive for worker in self.workers)
 
 
 def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan_grace_seconds: float) -> Now:
-    """All figures of this moment. `lane` is the site's own, shown also while it was never closed."""
+    """Return all present figures. `lane` is the site's own lane, which is included even if it was never closed."""
     at, seen_at = session.execute(
         select(func.now(), select(func.max(Worker.seen_at)).where(Worker.queue == queue).scalar_subquery())
     ).one()
@@ -130,7 +132,7 @@ def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan
 
 
 def unfinished(session: Session, queue: str) -> dict[State, int]:
-    """How many jobs are in each state that is not final; each is there."""
+    """Count the unfinished jobs by state. Every state that is not final is in the result."""
     rows = session.execute(
         select(Job.state, func.count()).where(Job.finished_at.is_(None), Job.queue == queue).group_by(Job.state)
     )
@@ -139,14 +141,14 @@ def unfinished(session: Session, queue: str) -> dict[State, int]:
 
 
 def _owed(session: Session, queue: str) -> Select[int, int, Any]:
-    goes_on = ~is_held()
-    late: ColumnElement[bool] = (Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)) & goes_on
+    not_disabled = ~is_held()
+    late: ColumnElement[bool] = (Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)) & not_disabled
     if fair_order.hold_back(session, queue):
         late &= fair_order.needs_no_turn()
     return select(
         func.count(),
         func.count().filter(late),
-        func.extract("epoch", func.now() - func.min(Delivery.not_before).filter(goes_on)),
+        func.extract("epoch", func.now() - func.min(Delivery.not_before).filter(not_disabled)),
     ).where(Delivery.queue == queue)
 
 
@@ -154,7 +156,7 @@ def _oldest(session: Session, queue: str) -> tuple[uuid.UUID, datetime] | None:
     row = session.execute(
         select(Job.id, Job.created_at)
         .where(Job.finished_at.is_(None), Job.queue == queue)
-        .order_by(Job.created_at + seconds(0))  # not by the index on every job ever: the unfinished are few
+        .order_by(Job.created_at + seconds(0))  # `+ 0` keeps the planner from the index on all jobs: few are unfinished
         .limit(1)
     ).one_or_none()
     return None if row is None else (row[0], row[1])
@@ -180,14 +182,14 @@ def _unknown(session: Session, queue: str) -> int:
 
 
 def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
-    flying = dict(
+    in_flight = dict(
         session.execute(
             select(ProviderCall.lane, func.count())
             .where(ProviderCall.outcome == CallOutcome.OPEN)
             .group_by(ProviderCall.lane)
         ).all()
     )
-    behind = dict(
+    waiting = dict(
         session.execute(
             select(Delivery.lane, func.count()).where(Delivery.lane.is_not(None)).group_by(Delivery.lane)
         ).all()
@@ -201,8 +203,8 @@ def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
             until=lane.until,
             changed_at=lane.changed_at,
             changed_by=lane.changed_by,
-            in_the_air=flying.get(lane.name, 0),
-            waiting=behind.get(lane.name, 0),
+            in_the_air=in_flight.get(lane.name, 0),
+            waiting=waiting.get(lane.name, 0),
         )
         for lane in session.execute(
             select(Lane)
@@ -211,8 +213,8 @@ def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
         ).scalars()
     ]
     if all(lane.name != own for lane in found):
-        found.append(LaneNow(own, LaneState.OPEN, None, None, None, None, None, flying.get(own, 0), 0))
-    # The site's own first; one that another model or address left behind, and that is open, says nothing any more.
+        found.append(LaneNow(own, LaneState.OPEN, None, None, None, None, None, in_flight.get(own, 0), 0))
+    # The site's own lane comes first. An open lane of a model or URL that is no longer used is left out.
     shown = [lane for lane in found if lane.name == own or lane.state is not LaneState.OPEN or lane.in_the_air]
     return sorted(shown, key=lambda lane: (lane.name != own, lane.name))
 

@@ -1,4 +1,4 @@
-"""What an operator sees of one job: everything but what it is about. That takes a reason, and leaves an event."""
+"""One job for operators: all its rows, without content. Opening the content takes a reason and adds an event."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tasks.ledger.models import Attempt, Checkpoint, Delivery, Document, Job, Jo
 from tasks.ledger.states import TRANSITIONS, Event
 
 MOST_ROWS = 200
-"""Of attempts, of calls and of events: the newest. A job that was asked about for hours has thousands."""
+"""Limits attempts, calls and events to the newest. A job that was polled for hours has thousands of rows."""
 MOST_CHARACTERS = 20_000
 Row = TypeVar("Row", Attempt, ProviderCall, JobEvent)
 
 
 @dataclass(frozen=True)
 class Record:
-    """A job with all its rows, oldest first. `delivery` is None unless one is owed. `content_kept`: not deleted yet."""
+    """A job with its rows, oldest first. `delivery` is None if none is owed. `content_kept`: it was not deleted yet."""
 
     job: Job
     now: Any
@@ -37,9 +37,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a job is about: its document's name, the beginning of its text, and what was made of it.
+    """The content of a job: its title, the beginning of the document's text, and the beginning of the result.
 
-    `text` is None while it was not read, or is gone; `result` while there is none.
+    `text` is None if it was not read yet or is deleted. `result` is None if there is none.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Opened:
 
 
 def record_of(session: Session, job_id: uuid.UUID) -> Record | None:
-    """The job with its rows, whoever owns it; None if there is none."""
+    """Return the job with its rows, of whatever account. Returns None if there is no such job."""
     row = session.execute(
         select(
             Job,
@@ -87,9 +87,10 @@ def _newest(session: Session, statement: Select[Row]) -> list[Row]:
 
 
 def inspect(session: Session, job_id: uuid.UUID, *, by: str, cause: str) -> Opened | None:
-    """Open what the job is about. Moves nothing; the event says who did it and why, and the owner's page that it was.
+    """Return the content of a job, and add an event that says which operator opened it and why.
 
-    None if there is no such job.
+    The state stays, but the revision grows, since the owner's page shows that the job was opened. Returns None if there
+    is no such job.
     """
     row = session.execute(
         update(Job)

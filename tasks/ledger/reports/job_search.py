@@ -1,8 +1,8 @@
-"""An operator's way through all jobs ever: filters, pages, and the search for one. Read only.
+"""The operators' list of all jobs: filters, pages, and the search for one job. Nothing here writes.
 
-A page costs the same wherever it lies and whatever is asked for. Each filter alone is an index in the order of the
-list. Of several, the one that fits the fewest jobs leads, and at most `MOST_LOOKED_AT` jobs are looked at for a page;
-where that was not enough, the page says how far it came and goes on from there.
+A page costs the same wherever it is in the list and whatever its filters are. Each filter has an index in the order of
+the list. Of several filters, the one that matches the fewest jobs selects by its index, and at most `MOST_LOOKED_AT` of
+these jobs are checked for one page. If that does not fill the page, the page says so, and the next begins there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Cursor = tuple[datetime, uuid.UUID]
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which jobs are asked for; None stands for all. The ages are in seconds since the job was accepted."""
+    """The filters of the list. None: no filter. The ages are in seconds since the job was accepted."""
 
     state: State | None = None
     category: str | None = None
@@ -39,7 +39,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Listed:
-    """A job as the list shows it. Never its title: that is somebody's."""
+    """A job as the list shows it: without its title, which belongs to the user's content."""
 
     id: uuid.UUID
     account_id: uuid.UUID
@@ -54,9 +54,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Page:
-    """Some jobs, newest first. `older` is where the next page begins, None at the end.
+    """A page of jobs, newest first. `older` is the cursor of the next page, None at the end.
 
-    `cut_short`: as many jobs as one page may look at did not fill it, and there may be more beyond.
+    `cut_short`: as many jobs were checked as is allowed for one page, and did not fill it. There may be more.
     """
 
     jobs: Sequence[Listed]
@@ -64,10 +64,10 @@ class Page:
     cut_short: bool
 
 
-def page(session: Session, wanted: Wanted, *, limit: int, before: Cursor | None = None) -> Page:
-    """One page of the jobs asked for. `before` is where the page before it ended."""
-    filters = _filters(wanted)
-    within = _ages(wanted)
+def page(session: Session, requested: Wanted, *, limit: int, before: Cursor | None = None) -> Page:
+    """Return a page of the jobs that match the filters. `before` is `older` of the previous page."""
+    filters = _filters(requested)
+    within = _ages(requested)
     if before is not None:
         within.append(tuple_(Job.created_at, Job.id) < tuple_(*before))
     lead = _fewest(session, filters, within)
@@ -95,27 +95,27 @@ def page(session: Session, wanted: Wanted, *, limit: int, before: Cursor | None 
     return Page(found, edge, edge is not None)
 
 
-def _filters(wanted: Wanted) -> dict[str, Any]:
+def _filters(requested: Wanted) -> dict[str, Any]:
     asked = {
-        "state": wanted.state,
-        "error_category": wanted.category,
-        "account_id": wanted.account_id,
-        "workflow": wanted.workflow,
+        "state": requested.state,
+        "error_category": requested.category,
+        "account_id": requested.account_id,
+        "workflow": requested.workflow,
     }
     return {column: value for column, value in asked.items() if value is not None}
 
 
-def _ages(wanted: Wanted) -> list[ColumnElement[bool]]:
+def _ages(requested: Wanted) -> list[ColumnElement[bool]]:
     ages: list[ColumnElement[bool]] = []
-    if wanted.younger_than is not None:
-        ages.append(Job.created_at > func.now() - seconds(wanted.younger_than))
-    if wanted.older_than is not None:
-        ages.append(Job.created_at < func.now() - seconds(wanted.older_than))
+    if requested.younger_than is not None:
+        ages.append(Job.created_at > func.now() - seconds(requested.younger_than))
+    if requested.older_than is not None:
+        ages.append(Job.created_at < func.now() - seconds(requested.older_than))
     return ages
 
 
 def _fewest(session: Session, filters: dict[str, Any], within: list[ColumnElement[bool]]) -> str | None:
-    """The filter that fits the fewest jobs. Counted no further than a page may look; None where there is no filter."""
+    """Return the filter that matches the fewest jobs, counted up to `MOST_LOOKED_AT`. Returns None without a filter."""
     if len(filters) < 2:
         return next(iter(filters), None)
     fits = {}
@@ -123,7 +123,7 @@ def _fewest(session: Session, filters: dict[str, Any], within: list[ColumnElemen
         some = (
             select(Job.id)
             .where(getattr(Job, column) == value, *within)
-            .order_by(Job.created_at.desc(), Job.id.desc())  # as its index stands; else the table is read instead
+            .order_by(Job.created_at.desc(), Job.id.desc())  # the order of its index; otherwise the table is scanned
             .limit(MOST_LOOKED_AT)
             .subquery()
         )
@@ -146,7 +146,7 @@ def _listed(job: Job) -> Listed:
 
 
 def named(session: Session, name: str) -> list[uuid.UUID] | None:
-    """The jobs that an id or a reference like WB-7K3F-92QD may mean, two at most; None if it is neither."""
+    """Return the jobs with this id or reference (WB-7K3F-92QD), at most two. Returns None if `name` is neither."""
     between = id_range_of(name)
     if between is None:
         try:

@@ -1,4 +1,7 @@
-"""What pages, clients, operators and loops read. Nothing here writes. Owner checks stand in the query, not after it."""
+"""The views of jobs for pages, the API, operators and loops. Nothing here writes.
+
+The owner is checked in the query, not after it.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ from tasks.ledger.states import TERMINAL, CallOutcome, LaneState, State
 
 @dataclass(frozen=True)
 class JobView:
-    """All that a status page or the API shows of a job, read in one go. Instants are the database's.
+    """All that a status page or the API shows of a job, read with one statement. Times are by the database's clock.
 
-    `now` is the database's clock at the read; `next_attempt_at` is None unless waiting to retry; `read_facts` is None
-    until the document was read; `unknown_calls` counts calls that may have been billed without an answer, `at_provider`
-    those the provider works on while nobody is connected.
+    `now` is the time of the read. `next_attempt_at` is None unless the job waits to retry. `read_facts` is None until
+    the document was read. `unknown_calls` counts the calls that may have been billed without a response, and
+    `at_provider` the background calls that the provider still works on.
     """
 
     id: uuid.UUID
@@ -70,17 +73,17 @@ class JobView:
 
     @property
     def place(self) -> tuple[datetime, uuid.UUID]:
-        """Where it stands in a list that is newest first."""
+        """Return the job's cursor in a list that is newest first."""
         return self.created_at, self.id
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will change any more, unless somebody replays it."""
+        """Return True if the job has ended, and changes only if it is replayed."""
         return self.state in TERMINAL
 
     @property
     def days_kept(self) -> int:
-        """For how many whole days after its end the content was kept; 0 while it is."""
+        """Return for how many whole days after its end the content was kept; 0 while it is still kept."""
         if self.content_deleted_at is None or self.finished_at is None:
             return 0
         return (self.content_deleted_at - self.finished_at).days
@@ -88,7 +91,7 @@ class JobView:
 
 @dataclass(frozen=True)
 class LaneWait:
-    """Why the way to the provider is closed, and until when; a stopped one is closed until an operator acts."""
+    """The cause for which the job's lane is closed, and the end of the wait. `stopped`: until an operator acts."""
 
     category: str
     code: str | None
@@ -130,7 +133,7 @@ def _job_columns() -> Select[Any]:
 def _view(row: Row[Any]) -> JobView:
     job: Job = row.Job
     state = State(job.state)
-    ended = state in TERMINAL or state is State.RETRY_WAIT
+    shows_next_attempt = state in TERMINAL or state is State.RETRY_WAIT
     return JobView(
         id=job.id,
         title=job.title,
@@ -144,7 +147,7 @@ def _view(row: Row[Any]) -> JobView:
         step=job.step,
         progress_done=job.progress_done,
         progress_total=job.progress_total,
-        next_attempt_at=job.next_attempt_at if ended else None,
+        next_attempt_at=job.next_attempt_at if shows_next_attempt else None,
         deadline_at=job.deadline_at,
         error_category=job.error_category,
         error_code=job.error_code,
@@ -167,7 +170,7 @@ def _view(row: Row[Any]) -> JobView:
 
 
 def job_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> JobView | None:
-    """The owner's view of a job. None for a missing one and for somebody else's alike."""
+    """Return the owner's view of a job. Returns None if it does not exist or belongs to another account."""
     row = session.execute(
         _job_columns().where(Job.id == job_id, Job.account_id == account_id).execution_options(populate_existing=True)
     ).one_or_none()
@@ -175,7 +178,7 @@ def job_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> JobVie
 
 
 def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
-    """An operator's view of a job, whoever owns it."""
+    """Return the view of a job of whatever account, for operators. Returns None if it does not exist."""
     row = session.execute(
         _job_columns().where(Job.id == job_id).execution_options(populate_existing=True)
     ).one_or_none()
@@ -183,12 +186,12 @@ def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
 
 
 def lane_wait_of(session: Session, job_id: uuid.UUID) -> LaneWait | None:
-    """Which closed door this job waits behind; None if behind none."""
+    """Return the closed lane that this job waits for. Returns None if it waits for none."""
     return lane_waits_of(session, [job_id]).get(job_id)
 
 
 def lane_waits_of(session: Session, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LaneWait]:
-    """Which of these jobs wait behind a closed door, and behind which."""
+    """Return the closed lane of each of these jobs that waits for one."""
     rows = session.execute(
         select(Delivery.job_id, Lane.category, Lane.code, Lane.state == LaneState.STOPPED, Delivery.not_before)
         .join(Delivery, Delivery.lane == Lane.name)
@@ -211,10 +214,10 @@ def jobs_of(
     words: str | None = None,
     among: Select[uuid.UUID] | None = None,
 ) -> list[JobView]:
-    """The account's jobs, newest first. `before` is the `(created_at, id)` of the last one already seen.
+    """Return the account's jobs, newest first. `before` is the `(created_at, id)` of the last job already shown.
 
-    `states` None: in any; `words` None: with any title, else only those whose title holds them, whatever the case;
-    `among` selects the ids of those that are meant, None for all.
+    `states`, `words` and `among` restrict the jobs to some states, to titles that contain the words in upper or lower
+    case, and to the ids that a query selects. None: no restriction.
     """
     statement = _job_columns().where(Job.account_id == account_id)
     if before is not None:
@@ -232,7 +235,7 @@ def jobs_of(
 
 
 def jobs(session: Session, *, state: State | None, category: str | None, limit: int) -> list[JobView]:
-    """An operator's list, whoever owns them, newest first."""
+    """Return the jobs of all accounts for operators, newest first."""
     statement = _job_columns()
     if state is not None:
         statement = statement.where(Job.state == state)
@@ -243,12 +246,12 @@ def jobs(session: Session, *, state: State | None, category: str | None, limit: 
 
 
 def owner_of(session: Session, job_id: uuid.UUID) -> uuid.UUID:
-    """Whose job it is."""
+    """Return the id of the account that owns the job."""
     return session.execute(select(Job.account_id).where(Job.id == job_id)).scalar_one()
 
 
 def result_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Result | None:
-    """The saved result. `account_id` None is for the worker and the operator."""
+    """Return the result of a job, or None. `account_id` None means any account, for workers and operators."""
     owner = true() if account_id is None else Job.account_id == account_id
     return session.execute(
         select(Result).join(Job, Job.id == Result.job_id).where(Result.job_id == job_id, owner)
@@ -256,7 +259,7 @@ def result_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None)
 
 
 def original_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | None) -> Document | None:
-    """The document of a job, with its content, which is None once deleted."""
+    """Return the document of a job with its content, which is None if deleted. `account_id` None means any account."""
     owner = true() if account_id is None else Job.account_id == account_id
     return session.execute(
         select(Document)
@@ -267,7 +270,7 @@ def original_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID | Non
 
 
 def beginning_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, length: int) -> str | None:
-    """The first characters of the text that was read of the owner's document; None until it was read."""
+    """Return the first `length` characters of the text of the owner's document. Returns None until it was read."""
     return session.execute(
         select(func.left(Checkpoint.text, length))
         .join(Job, Job.id == Checkpoint.job_id)
@@ -278,7 +281,7 @@ def beginning_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, len
 def spending_of(
     session: Session, job_ids: Collection[uuid.UUID], account_id: uuid.UUID
 ) -> dict[uuid.UUID, list[ProviderCall]]:
-    """The provider calls of these jobs of the account, oldest first; a job without one has an empty list."""
+    """Return the provider calls of these jobs of the account, oldest first. A job without calls has an empty list."""
     found: dict[uuid.UUID, list[ProviderCall]] = {job_id: [] for job_id in job_ids}
     for call in session.execute(
         select(ProviderCall)
@@ -292,17 +295,17 @@ def spending_of(
 
 
 def events_of(session: Session, job_id: uuid.UUID) -> Sequence[JobEvent]:
-    """What happened to the job, oldest first."""
+    """Return the job's events, oldest first."""
     return session.execute(select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id)).scalars().all()
 
 
 def attempts_of(session: Session, job_id: uuid.UUID) -> Sequence[Attempt]:
-    """The job's attempts, oldest first."""
+    """Return the job's attempts, oldest first."""
     return session.execute(select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.generation)).scalars().all()
 
 
 def calls_of(session: Session, job_id: uuid.UUID) -> Sequence[ProviderCall]:
-    """The job's provider calls, oldest first."""
+    """Return the job's provider calls, oldest first."""
     return (
         session.execute(select(ProviderCall).where(ProviderCall.job_id == job_id).order_by(ProviderCall.started_at))
         .scalars()
@@ -311,9 +314,9 @@ def calls_of(session: Session, job_id: uuid.UUID) -> Sequence[ProviderCall]:
 
 
 def orphans(session: Session, *, grace_seconds: float, queue: str | None = None) -> int:
-    """How many unfinished jobs are neither owed a delivery nor under a live lease. Always 0, or something is broken.
+    """Count the unfinished jobs that have neither a delivery nor a valid lease. It must be 0, else something is broken.
 
-    `grace_seconds` is what one sweep may take to notice that a lease is over. `queue` None: of every queue.
+    `grace_seconds` is the time that the reconciler may take to notice an expired lease. `queue` None: all queues.
     """
     owed = exists().where(Delivery.job_id == Job.id)
     live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + seconds(grace_seconds) > func.now(), False)
@@ -325,20 +328,20 @@ def orphans(session: Session, *, grace_seconds: float, queue: str | None = None)
 
 
 def jobs_by_state(session: Session) -> dict[State, int]:
-    """How many jobs are in each state; every state is there. Of the finished ones, those of the last 24 hours.
+    """Count the jobs by state; every state is in the result. Finished jobs count if they ended in the last 24 hours.
 
-    To count all there ever were takes the longer the older the site is.
+    Counting all finished jobs would take longer the older the site is.
     """
-    of_late = Job.finished_at > func.now() - seconds(24 * 3600)
+    ended_recently = Job.finished_at > func.now() - seconds(24 * 3600)
     rows = session.execute(
-        select(Job.state, func.count()).where(or_(Job.finished_at.is_(None), of_late)).group_by(Job.state)
+        select(Job.state, func.count()).where(or_(Job.finished_at.is_(None), ended_recently)).group_by(Job.state)
     ).all()
     found = {state: count for state, count in rows}
     return {state: found.get(state, 0) for state in State}
 
 
 def live_workers(session: Session, *, queue: str, seen_within_seconds: float) -> int:
-    """How many workers of this queue said within that time that they are alive."""
+    """Count the workers of this queue whose last heartbeat is at most `seen_within_seconds` ago."""
     return session.execute(
         select(func.count()).where(
             Worker.queue == queue, Worker.left_at.is_(None), Worker.seen_at > func.now() - seconds(seen_within_seconds)
@@ -347,7 +350,7 @@ def live_workers(session: Session, *, queue: str, seen_within_seconds: float) ->
 
 
 def schema_version(session: Session) -> str | None:
-    """The newest migration the database has seen; None before the first."""
+    """Return the version of the newest migration in the database. Returns None before the first."""
     there = session.execute(text("SELECT to_regclass('alembic_version') IS NOT NULL")).scalar_one()
     if not there:
         return None

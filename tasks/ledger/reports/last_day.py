@@ -1,4 +1,4 @@
-"""What happened in the last 24 hours, hour by hour. Read only; each question reads the rows of that time alone."""
+"""The figures of the last 24 hours, hour by hour. Nothing here writes; each query reads only the rows of that time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tasks.ledger.states import SETBACKS, CallOutcome, Event, State
 
 HOURS = 24
 SHUTDOWN = "shutdown"
-"""The reason with which a stopping worker hands its work back."""
+"""Names the reason with which a worker that shuts down hands its jobs back."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The middle and the slow end of some durations, in seconds: half took at most `p50`, 95 of 100 at most `p95`."""
+    """The quantiles of some durations, in seconds: half took at most `p50`, 95 of 100 at most `p95`."""
 
     p50: float
     p95: float
@@ -30,7 +30,7 @@ class Spread:
 
 @dataclass
 class Hour:
-    """One hour; `ago` 0 is the one up to now. The spreads are None where nothing ended in it."""
+    """The figures of one hour. `ago` 0 is the hour up to now. The spreads are None if nothing ended in it."""
 
     ago: int
     accepted: int = 0
@@ -45,7 +45,7 @@ class Hour:
 
 @dataclass(frozen=True)
 class ModelUse:
-    """What was asked of one model. Tokens are of the calls that reported both; `unreported` may have been billed."""
+    """The use of one model. Tokens are those of calls that reported both; `unreported` calls may have been billed."""
 
     model: str
     calls: int
@@ -57,7 +57,7 @@ class ModelUse:
 
 @dataclass(frozen=True)
 class LastDay:
-    """24 hours up to `at`, oldest first. `failed` counts by cause; a job that was replayed counts as it stands now."""
+    """The 24 hours up to `at`, oldest first. `failed` is by category. A replayed job counts in its present state."""
 
     at: datetime
     hours: Sequence[Hour]
@@ -67,16 +67,16 @@ class LastDay:
     models: Sequence[ModelUse]
 
     def total(self, name: str) -> int:
-        """The sum of one figure of the hours."""
+        """Return the sum of the figure `name` over all hours."""
         return sum(getattr(hour, name) for hour in self.hours)
 
     def ended(self, state: State) -> int:
-        """How many jobs ended like that."""
+        """Return how many jobs ended in this state."""
         return sum(hour.ended[state] for hour in self.hours)
 
 
 def last_day(session: Session) -> LastDay:
-    """All figures of the last 24 hours."""
+    """Return all figures of the last 24 hours."""
     hours = [Hour(ago) for ago in range(HOURS)]
     _count_accepted(session, hours)
     failed = _count_ended(session, hours)
@@ -94,12 +94,12 @@ def last_day(session: Session) -> LastDay:
 
 
 def _ago(instant: ColumnElement[Any] | InstrumentedAttribute[Any]) -> ColumnElement[Any]:
-    """How many whole hours ago; an instant of a transaction that began after this one counts as now."""
+    """Return SQL for the whole hours since `instant`. A time after this transaction's start counts as now."""
     return func.greatest(func.floor(_in_seconds(func.now() - instant) / 3600), 0)
 
 
 def _in_seconds(interval: ColumnElement[Any]) -> ColumnElement[float]:
-    """As a float: what PostgreSQL extracts is a numeric, which takes twice as long to sort and divide."""
+    """Return the interval as a float. EXTRACT gives a numeric, which takes twice as long to sort and divide."""
     return cast(func.extract("epoch", interval), Double)
 
 
@@ -128,7 +128,10 @@ def _count_ended(session: Session, hours: list[Hour]) -> Counter[str]:
 
 
 def _measure(session: Session, hours: list[Hour]) -> tuple[Spread | None, Spread | None]:
-    """Waiting: from acceptance to the first claim, of the jobs that ended. Working: under all claims of a job."""
+    """Fill in waiting and working of each hour, and return both for the whole day.
+
+    Waiting is from acceptance to the first claim, of the jobs that ended. Working is the sum of a job's attempts.
+    """
     waited = (
         select(
             _ago(Job.finished_at).label("ago"),
@@ -137,7 +140,7 @@ def _measure(session: Session, hours: list[Hour]) -> tuple[Spread | None, Spread
         .where(_within(Job.finished_at), Job.started_at.is_not(None))
         .subquery()
     )
-    # By the attempts alone: a look at them for each of the jobs would take longer than all the rest of the page.
+    # From the attempts table alone: a join with the jobs would take longer than the rest of the page.
     worked = (
         select(
             _ago(func.max(Attempt.ended_at)).label("ago"),
@@ -154,7 +157,7 @@ def _measure(session: Session, hours: list[Hour]) -> tuple[Spread | None, Spread
 
 
 def _spreads(session: Session, durations: Subquery) -> dict[int | None, Spread]:
-    """By hour, and under None of the whole day."""
+    """Return the spread of each hour, and under None that of the whole day."""
     p50, p95 = (func.percentile_cont(share).within_group(durations.c.took) for share in (0.5, 0.95))
     rows = session.execute(
         select(durations.c.ago, p50, p95).where(durations.c.took.is_not(None)).group_by(func.rollup(durations.c.ago))
@@ -168,8 +171,8 @@ def _spreads(session: Session, durations: Subquery) -> dict[int | None, Spread]:
 
 def _sum_calls(session: Session, hours: list[Hour]) -> list[ModelUse]:
     ago = _ago(ProviderCall.started_at)
-    silent = ProviderCall.input_tokens.is_(None) & ProviderCall.output_tokens.is_(None)
-    told = ProviderCall.input_tokens.is_not(None) & ProviderCall.output_tokens.is_not(None)
+    unreported = ProviderCall.input_tokens.is_(None) & ProviderCall.output_tokens.is_(None)
+    reported = ProviderCall.input_tokens.is_not(None) & ProviderCall.output_tokens.is_not(None)
     may_cost = ProviderCall.outcome.not_in([CallOutcome.OPEN, CallOutcome.FAILED])
     use: dict[str, list[int]] = {}
     for hour, model, *counts in session.execute(
@@ -178,9 +181,9 @@ def _sum_calls(session: Session, hours: list[Hour]) -> list[ModelUse]:
             ProviderCall.model,
             func.count(),
             func.count().filter(ProviderCall.outcome == CallOutcome.UNKNOWN),
-            func.count().filter(silent & may_cost),
-            func.coalesce(func.sum(case((told, ProviderCall.input_tokens))), 0),
-            func.coalesce(func.sum(case((told, ProviderCall.output_tokens))), 0),
+            func.count().filter(unreported & may_cost),
+            func.coalesce(func.sum(case((reported, ProviderCall.input_tokens))), 0),
+            func.coalesce(func.sum(case((reported, ProviderCall.output_tokens))), 0),
         )
         .where(_within(ProviderCall.started_at))
         .group_by(ago, ProviderCall.model)

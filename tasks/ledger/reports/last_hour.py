@@ -1,6 +1,6 @@
-"""What happened in the last hour, for machines that watch the site. Read only, and by indexes on time.
+"""The figures of the last hour, for monitoring. Nothing here writes, and all queries use indexes on time.
 
-There are no counters over all time: a table of every job ever would have to be read from end to end for them.
+There are no counters over all time, since for these the whole jobs table would have to be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUANTILES = (0.5, 0.95)
 
 @dataclass(frozen=True)
 class Durations:
-    """How long something took, in seconds. The quantiles are those of QUANTILES; empty where nothing was measured."""
+    """The distribution of a duration, in seconds. `quantiles` are those of QUANTILES, empty if nothing was measured."""
 
     count: int
     total_seconds: float
@@ -32,10 +32,11 @@ class Durations:
 
 @dataclass(frozen=True)
 class LastHour:
-    """Counts of the hour up to now, by the database's clock. A category is "" where there is none.
+    """The counts of the hour up to now, by the database's clock.
 
-    `ended` is by final state, `attempts` and `calls` are by outcome, those of `calls` that began within the hour.
-    `waiting` is from acceptance to the first claim, of the jobs that ended; `working` the length of an attempt.
+    `ended` is by final state and category, `attempts` by outcome, and `calls` by outcome and category, of the calls
+    that began within the hour; a category is "" if there is none. `waiting` is from acceptance to the first claim, of
+    the jobs that ended. `working` is the duration of an attempt.
     """
 
     accepted: int
@@ -51,7 +52,7 @@ class LastHour:
 
 
 def last_hour(session: Session) -> LastHour:
-    """All figures of the last hour."""
+    """Return all figures of the last hour."""
     calls, input_tokens, output_tokens = _calls(session)
     setbacks = _setbacks(session)
     return LastHour(
@@ -69,7 +70,7 @@ def last_hour(session: Session) -> LastHour:
 
 
 def jobs_estimate(session: Session) -> int:
-    """About how many jobs there are, as the database's own statistics have it; 0 before it made any."""
+    """Return the approximate number of jobs from PostgreSQL's statistics; 0 before the first ANALYZE."""
     return int(
         session.execute(text("SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = 'jobs'::regclass")).scalar_one()
     )
@@ -85,7 +86,7 @@ def _ended(session: Session) -> dict[tuple[str, str], int]:
     for state, why, count in session.execute(
         select(Job.state, category, func.count()).where(_within(Job.finished_at)).group_by(Job.state, category)
     ):
-        # A job that succeeded after all keeps the cause of its last setback.
+        # A job that succeeded keeps the cause of its last failed attempt, which does not count here.
         key = (state, why if state == State.FAILED else "")
         found[key] = found.get(key, 0) + count
     return found
@@ -103,7 +104,7 @@ def _calls(session: Session) -> tuple[dict[tuple[str, str], int], int, int]:
     found: dict[tuple[str, str], int] = {(outcome, ""): 0 for outcome in CallOutcome}
     input_tokens = output_tokens = 0
     category = func.coalesce(ProviderCall.error_category, "")
-    for outcome, why, count, taken_in, given_out in session.execute(
+    for outcome, why, count, input_sum, output_sum in session.execute(
         select(
             ProviderCall.outcome,
             category,
@@ -115,8 +116,8 @@ def _calls(session: Session) -> tuple[dict[tuple[str, str], int], int, int]:
         .group_by(ProviderCall.outcome, category)
     ):
         found[outcome, why] = count
-        input_tokens += int(taken_in or 0)
-        output_tokens += int(given_out or 0)
+        input_tokens += int(input_sum or 0)
+        output_tokens += int(output_sum or 0)
     return found, input_tokens, output_tokens
 
 
@@ -131,12 +132,12 @@ def _setbacks(session: Session) -> dict[tuple[str, str | None], int]:
 
 
 def _durations(session: Session, took: ColumnElement[Any], ended: InstrumentedAttribute[Any]) -> Durations:
-    lasted = func.extract("epoch", took)
+    duration = func.extract("epoch", took)
     count, total, *quantiles = session.execute(
         select(
-            func.count(lasted),
-            func.coalesce(func.sum(lasted), 0),
-            *(func.percentile_cont(share).within_group(lasted) for share in QUANTILES),
+            func.count(duration),
+            func.coalesce(func.sum(duration), 0),
+            *(func.percentile_cont(share).within_group(duration) for share in QUANTILES),
         ).where(_within(ended))
     ).one()
     return Durations(count, float(total), tuple(float(each) for each in quantiles) if count else ())

@@ -1,4 +1,4 @@
-"""How a job stands right now: what a page polls for, in one statement."""
+"""The state of a job that pages poll for, read with one statement."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tasks.ledger.states import WAITING, State
 
 @dataclass(frozen=True)
 class PollState:
-    """How a job stands right now, by the database's clock.
+    """The present state of a job. All times are by the database's clock.
 
-    `seconds_to_attempt` is None unless waiting to retry; `seconds_overdue` is how long it could have been started by
-    a free worker, None when its time has not come, a worker has it, or the work is paused. `undelivered`: what it is
-    owed was never handed to the queue, though neither a lane nor an operator holds it back; `deliveries` is how many
-    it was ever owed. `paused`: it waits for an operator, who has paused the work or disabled the account, and for
-    nobody else.
+    `seconds_to_attempt` is None unless the job waits to retry. `seconds_overdue` is for how long a free worker could
+    have started the job; None if its time has not come, a worker has it, or the work is paused. `undelivered` is True
+    if its delivery was never sent to the queue although neither a lane nor an operator holds it back. `paused` is True
+    if the job waits only for an operator, who has paused the work or disabled the account. `deliveries` is the number
+    of deliveries that it was ever owed.
     """
 
     revision: int
@@ -37,7 +37,10 @@ class PollState:
 
 
 def poll_state_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> PollState | None:
-    """What a poll needs to answer "unchanged", without reading the whole job. None as in `queries.job_of`."""
+    """Return what a poll needs to answer "unchanged", without reading the whole job.
+
+    Returns None if there is no such job or it is another account's, as `job_views.job_of` does.
+    """
 
     def in_seconds(interval: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.extract("epoch", interval)

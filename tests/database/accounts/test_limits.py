@@ -1,4 +1,4 @@
-"""What an account may ask for: counted once, counted together, and not given back by deleting."""
+"""Tests of the limits: each job is counted once, concurrent requests are counted, and deleting gives nothing back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def standing(database: Database, account_id: uuid.UUID, site: Limits = NOBODY_EL
 
 
 def earlier(database: Database, hours: float) -> None:
-    """So much later, the jobs have been accepted so much earlier."""
+    """Move the times of acceptance back, as if so many hours had passed."""
     with database.transaction() as session:
         session.execute(text("UPDATE accepted_jobs SET at = at - make_interval(secs => :s)"), {"s": hours * 3600})
 
@@ -195,10 +195,10 @@ def test_control_counting_without_its_lock_gives_the_last_place_to_all(
         found = count(*arguments, **more)
         if alone.is_set():
             everybody_counted.wait(10)
-        alone.set()  # the first submit is made by itself
+        alone.set()  # the first submit runs alone
         return found
 
-    monkeypatch.setattr(limits, "standing", count_together)
-    monkeypatch.setattr(limits, "_count_alone", lambda session, account_id: None)
+    monkeypatch.setattr(limits, "usage_of", count_together)
+    monkeypatch.setattr(limits, "_lock_account", lambda session, account_id: None)
     answers = submit_together(database, account_id, 4)
     assert all(isinstance(answer, AcceptedJob) for answer in answers), answers

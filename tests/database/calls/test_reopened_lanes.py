@@ -1,4 +1,4 @@
-"""An operator opens a lane while a job is about to wait for it: nobody is left waiting for a door that is open."""
+"""Tests of opening a lane while a job is about to wait for it: no job is left waiting for an open lane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Park = Callable[[Session], object]
 
 @pytest.fixture(params=["at the door", "with a claim"])
 def park(request: pytest.FixtureRequest, database: Database, account_id: uuid.UUID) -> Park:
-    """What lets one job wait for the stopped lane: the claim that finds it closed, or the call that does."""
+    """Return a function that makes a job wait for the stopped lane: a refused claim, or a refused provider call."""
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
         held = factories.claim(session, job_id) if request.param == "with a claim" else None
@@ -52,7 +52,7 @@ def in_a_thread(database: Database, work: Callable[[Session], object], threads: 
 
 
 def waits(database: Database) -> bool:
-    """Whether somebody waits for a row that is locked."""
+    """Return True if a transaction waits for a locked row."""
     with database.transaction() as session:
         return (
             factories.count(session, "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
@@ -68,7 +68,7 @@ def parked_behind(database: Database) -> str | None:
     with database.transaction() as session:
         assert job_views.orphans(session, grace_seconds=0) == 0
         owed = session.execute(select(Delivery.lane)).all()
-    return owed[0].lane if owed else None  # none is owed where it was claimed instead
+    return owed[0].lane if owed else None  # no delivery is owed if the job was claimed
 
 
 @pytest.mark.race
@@ -98,7 +98,7 @@ def test_who_opens_the_lane_waits_for_one_that_parks_and_lets_it_go(database: Da
 def test_control_without_holding_the_lane_the_job_waits_for_an_open_door(
     database: Database, park: Park, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "held_shut", lanes.door)
+    monkeypatch.setattr(lanes, "check_and_lock", lanes.door)
     looked, opened = threading.Event(), threading.Event()
     wait_for = lanes.wait_for
 

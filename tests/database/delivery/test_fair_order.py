@@ -1,4 +1,4 @@
-"""Accounts take turns: two hundred files of one do not hold up another's one."""
+"""Tests of the fair order: accounts take turns, so many files of one account do not hold up the file of another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import factories
 
 
 def hand_in(database: Database, count: int, account_id: uuid.UUID | None = None) -> list[uuid.UUID]:
-    """Jobs of one account, in their order."""
+    """Hand in jobs of one account and return their ids in the order of creation."""
     jobs = []
     with database.transaction() as session:
         owner = account_id or factories.make_account(session)
@@ -35,7 +35,7 @@ def slots(database: Database, count: int, name: str = "w") -> None:
 
 
 def take(database: Database, job_id: uuid.UUID | None = None) -> list[uuid.UUID]:
-    """What a dispatcher hands over in one step."""
+    """Return the jobs whose deliveries a dispatcher sends in one step."""
     with database.transaction() as session:
         taken = outbox.take_due(session, queue=factories.QUEUE, limit=100, postpone_seconds=60, job_id=job_id)
     for owed in taken:
@@ -60,7 +60,7 @@ def before(database: Database, jobs: Sequence[uuid.UUID]) -> list[int | None]:
 
 
 def work_off(database: Database, in_queue: list[uuid.UUID]) -> list[uuid.UUID]:
-    """Two slots work on what is in the queue, first in, first out, until nothing is left. The jobs as they began."""
+    """Work off the queue with two slots, first in, first out, and return the jobs in the order in which they began."""
     begun: list[uuid.UUID] = []
     held: list[Claim] = []
     while True:
@@ -91,7 +91,7 @@ def test_control_without_turns_it_is_begun_last(database: Database, monkeypatch:
         return list(session.execute(waits.order_by(Delivery.due_at).limit(limit)).scalars())
 
     slots(database, 2)
-    monkeypatch.setattr(fair_order, "next_in_turn", by_age)
+    monkeypatch.setattr(fair_order, "next_by_fair_share", by_age)
     hand_in(database, 16)
     in_queue = take(database)
     (one,) = hand_in(database, 1)
@@ -127,9 +127,9 @@ def test_the_jobs_before_are_those_that_are_begun_before(database: Database) -> 
 
 def test_where_very_many_wait_nobody_is_told_a_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = hand_in(database, 3)
-    monkeypatch.setattr(fair_order, "MOST_RANKED", 2)
+    monkeypatch.setattr(fair_order, "MAX_RANKED", 2)
     assert before(database, jobs) == [None] * 3
-    monkeypatch.setattr(fair_order, "MOST_RANKED", 3)
+    monkeypatch.setattr(fair_order, "MAX_RANKED", 3)
     assert before(database, jobs) == [0, 1, 2]
 
 

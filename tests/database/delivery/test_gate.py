@@ -1,4 +1,4 @@
-"""An operator stops the work: nothing is lost by it, nothing is counted, and nothing begins after a drain."""
+"""Tests of the gate: stopping the work loses nothing and counts no attempt, and no attempt begins after a drain."""
 
 from __future__ import annotations
 
@@ -164,13 +164,13 @@ def test_control_counting_without_its_lock_lets_too_many_through(
         return found
 
     monkeypatch.setattr(gate, "active", count_together)
-    monkeypatch.setattr(gate, "_count_alone", lambda session, queue: None)
+    monkeypatch.setattr(gate, "_lock_count", lambda session, queue: None)
     answers = factories.all_at_once([lambda job=job: claim(database, job) for job in all_jobs])  # type: ignore[misc]
     assert sum(isinstance(answer, Claim) for answer in answers) == 4
 
 
 class InTheMiddle:
-    """A claim that has passed the gate and has not been given yet."""
+    """The two events of a claim that has passed the gate but has not changed the job yet."""
 
     def __init__(self) -> None:
         self.passed, self.go_on = threading.Event(), threading.Event()
@@ -180,15 +180,15 @@ class InTheMiddle:
 def a_claim_in_the_middle(
     database: Database, job_id: uuid.UUID, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[InTheMiddle, Any]]:
-    middle, move = InTheMiddle(), transitions.move
+    middle, change_state = InTheMiddle(), transitions.change_state
 
     def slow(session: Session, event: Event, *arguments: Any, **more: Any) -> Any:
         if event is Event.CLAIM:
             middle.passed.set()
             assert middle.go_on.wait(30)
-        return move(session, event, *arguments, **more)
+        return change_state(session, event, *arguments, **more)
 
-    monkeypatch.setattr(transitions, "move", slow)
+    monkeypatch.setattr(transitions, "change_state", slow)
     with ThreadPoolExecutor(2) as threads:
         claimed = threads.submit(claim, database, job_id)
         assert middle.passed.wait(30)
