@@ -1,4 +1,4 @@
-"""Hours that come twice or not at all, in a database that keeps local time: waits are as long as was said."""
+"""Tests of clock changes: in a database with local time, waits keep their length when an hour repeats or is skipped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRETENDED = """
 
 @pytest.fixture(scope="module")
 def in_berlin(addresses: dict[str, str]) -> Iterator[Database]:
-    """A database in Berlin whose clock is a row of ours."""
+    """Yield a database with the time zone of Berlin, whose clock is a row that the test sets."""
     with factories.own_database(addresses["DATABASE_URL"]) as url:
         settings = factories.settings({**addresses, "DATABASE_URL": url})
         server = create_engine(settings.sqlalchemy_url)
@@ -50,8 +50,8 @@ def set_clock(session: Session, at: datetime) -> None:
 @pytest.mark.parametrize(
     "at",
     [
-        datetime(2026, 3, 29, 0, 58, tzinfo=UTC),  # two minutes before 2 o'clock in Berlin, which there is not
-        datetime(2026, 10, 25, 0, 58, tzinfo=UTC),  # two minutes before 3 o'clock, which is 2 o'clock once more
+        datetime(2026, 3, 29, 0, 58, tzinfo=UTC),  # two minutes before 2:00 in Berlin, a time that is skipped
+        datetime(2026, 10, 25, 0, 58, tzinfo=UTC),  # two minutes before 3:00 in Berlin, which becomes 2:00 again
         datetime(2026, 12, 31, 22, 58, tzinfo=UTC),  # two minutes before the year ends in Berlin
     ],
 )

@@ -1,4 +1,4 @@
-"""The sweep may run anywhere, any number of times at once: each finding is settled once."""
+"""Tests of concurrent reconcilers: any number may run at the same time, and each finding is handled once."""
 
 from __future__ import annotations
 

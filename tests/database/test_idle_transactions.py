@@ -1,4 +1,4 @@
-"""A process that is frozen in the middle of a transaction does not keep its locks: others would wait behind them."""
+"""Tests of idle transactions: a process that freezes in a transaction loses its locks, for which others would wait."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def another(settings: Settings) -> Iterator[Database]:
-    """A process of its own, which never asks for anything again once it has what it wants."""
+    """Yield the database of another process, which takes a lock and then sends no further statement."""
     with Database(settings, "waybill-frozen") as database:
         yield database
 

@@ -1,5 +1,8 @@
-"""Behind one reading transaction a release stopped the whole site, in silence: it waited for a table's lock, and every
-later query of that table waited behind it. Here real transactions stand in the way of the real release."""
+"""Tests of migrations that wait for a table's lock.
+
+One open reading transaction once stopped a whole site: the release waited for the lock, without a message, and all
+later queries of the table waited behind the release. Here real transactions block the real release.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from webapp.migrations.locks import LOCK_TIMEOUT_SECONDS, ONE_AT_A_TIME, GivenUp
 
 UPGRADE = ["-m", "flask", "--app", "wsgi", "db", "upgrade"]
 BEFORE = "0009"
-"""The migration after it gives the accounts a column."""
+"""Names an earlier migration. The migration after it adds a column to the accounts."""
 PRIVATE = "the harbour committee"
 
 
 @pytest.fixture
 def older(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The services, with a database of an earlier release."""
+    """Yield the addresses of the services, with a database of an earlier release."""
     with factories.own_database(addresses["DATABASE_URL"]) as url:
         there = {**addresses, "DATABASE_URL": url}
         completed([*UPGRADE, BEFORE], factories.environment(there), check=True)
@@ -38,7 +41,7 @@ def older(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def reading(url: str, table: str = "accounts", name: str = "a long report") -> Iterator[psycopg.Connection[Any]]:
-    """Somebody who has read the table and not ended their transaction."""
+    """Open a transaction that has read the table and stays open."""
     with psycopg.connect(url, application_name=name) as connection:
         connection.execute(f"SELECT count(*), '{PRIVATE}' FROM {table}")
         yield connection
@@ -52,7 +55,7 @@ def waits_for_a_lock(url: str) -> bool:
 
 
 def seconds_of_a_later_reader(url: str, *, bound: float) -> float:
-    """How long a query of the table takes now; more than `bound` where it is not answered."""
+    """Return how many seconds a query of the table takes now; more than `bound` if it gets no result in that time."""
     began = time.monotonic()
     with psycopg.connect(url, autocommit=True, options=f"-c statement_timeout={round(bound * 1000)}") as connection:
         try:
@@ -95,7 +98,7 @@ def add_a_column(connection: Connection) -> None:
 
 @contextmanager
 def released(engine: Engine, patience: Patience, said: list[str]) -> Iterator[list[BaseException]]:
-    """A migration in a thread; gives what it ended with."""
+    """Run a migration in a thread, and yield the list to which its GivenUp is added, if it gives up."""
     ended: list[BaseException] = []
 
     def run() -> None:
@@ -145,7 +148,7 @@ def test_a_release_says_that_it_waits_for_another_one(older: dict[str, str]) -> 
 
 
 def test_a_user_who_may_not_look_is_told_what_can_be_told(older: dict[str, str]) -> None:
-    """Hosts give users of the database that do not see what others do."""
+    """Cover hosts whose database users cannot see the activity of other users."""
     said: list[str] = []
     with factories.role_with_few_connections(older, 10) as few, engine_of(older) as engine:
         with engine.begin() as owner:
@@ -173,7 +176,7 @@ def test_an_error_of_the_migration_itself_is_not_tried_again(older: dict[str, st
 
 
 def test_a_release_with_one_free_connection_waits_too(older: dict[str, str]) -> None:
-    """On a full plan nobody can be named, and the release goes on all the same."""
+    """Cover a host without a second connection: the blocking process cannot be named, but the release still waits."""
     with factories.role_with_few_connections(older, 1) as few, engine_of(older) as owner, engine_of(few) as engine:
         said: list[str] = []
         with owner.begin() as connection:

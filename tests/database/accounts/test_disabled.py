@@ -1,4 +1,4 @@
-"""No job of a disabled account begins, wherever it is on its way; enabling lets it go on."""
+"""Tests of disabled accounts: none of their jobs begins, wherever it is on its way, and enabling lets them continue."""
 
 from __future__ import annotations
 

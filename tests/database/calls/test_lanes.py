@@ -1,4 +1,4 @@
-"""One request finds a closed door, not one a job; and no more calls are in the air than allowed."""
+"""Tests of lanes: one probe finds out if the provider is back, not one call per job; calls in flight are limited."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_without_a_given_time_each_cool_down_is_longer_than_the_one_before(datab
     for _ in range(8):
         lasted.append(round(cool(database, None)))
         let_the_cooling_be_over(database)
-        assert ask(database) is None  # the probe, which then meets the closed door again
+        assert ask(database) is None  # the probe, which then finds the provider down again
     assert lasted == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
@@ -119,7 +119,7 @@ def test_while_the_lane_is_closed_no_attempt_begins_and_the_delivery_waits(
         assert 39 <= wait <= 43
         after = job_views.any_job(session, job_id)
         assert before is not None and after is not None
-        assert after.revision > before.revision  # the page has something new to say
+        assert after.revision > before.revision  # so that the page is updated
         assert after.state is State.QUEUED
         assert factories.count(session, "attempts") == 0
         assert job_views.orphans(session, grace_seconds=0) == 0

@@ -1,4 +1,4 @@
-"""I1: one operation, one job. I4: accepted and owed are one transaction."""
+"""Tests of accepting jobs. I1: one operation is one job. I4: a job is accepted and owed in one transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import factories
 
 
 class PowerCut(Exception):
-    """The process ends here."""
+    """Raised in place of a crash of the process."""
 
 
 def test_the_same_intent_is_the_same_job_while_it_waits_and_after_it_ended(
@@ -55,7 +55,7 @@ def test_another_person_length_or_fresh_run_is_another_job(database: Database, a
             factories.submit(session, account_id, workflow_version=2).job_id,
         }
         assert len(jobs) == 5
-        assert factories.count(session, "documents") == 2  # the document itself is kept once an account
+        assert factories.count(session, "documents") == 2  # the document is stored once per account
 
 
 def test_a_resent_request_finds_its_first_answer_and_another_one_under_its_key_is_refused(
@@ -87,7 +87,7 @@ def test_control_job_and_delivery_in_two_transactions_leave_an_orphan(
 ) -> None:
     with database.transaction() as session:
         factories.submit(session, account_id)
-        session.execute(text("DELETE FROM deliveries"))  # what a crash between the two would never have written
+        session.execute(text("DELETE FROM deliveries"))  # a crash between the two transactions would not write it
     with database.transaction() as session:
         assert job_views.orphans(session, grace_seconds=0) == 1
 
@@ -111,7 +111,7 @@ def test_eight_submits_at_once_are_one_job(database: Database, account_id: uuid.
 def test_control_without_the_constraint_submits_at_once_are_several_jobs(spare_database: Database) -> None:
     with spare_database.transaction() as session:
         account_id = factories.make_account(session)
-        factories.submit(session, account_id)  # so that the document is there and nobody waits for its lock
+        factories.submit(session, account_id)  # so that the document exists and no submit waits for its row
         session.execute(text("DELETE FROM jobs"))
         session.execute(text("DROP INDEX one_job_per_operation"))
         session.execute(text("CREATE INDEX looks_like_it ON jobs (operation_key)"))

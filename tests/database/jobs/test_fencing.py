@@ -1,4 +1,4 @@
-"""I3: only the holder of the current claim can write. I5: cancel or success, never both. Each with its control."""
+"""Tests of claims. I3: only the present claim can write. I5: cancel or success, never both. Each with its control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import factories
 
 @pytest.fixture
 def stale_and_current(database: Database, account_id: uuid.UUID) -> tuple[Claim, Claim]:
-    """Two claims to one job: the first worker was silent for too long, the second one works on it now."""
+    """Return two claims of one job: that of a worker whose lease expired, and that of the worker that holds it now."""
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
         stale = factories.claim(session, job_id, worker="frozen")

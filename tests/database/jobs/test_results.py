@@ -1,4 +1,4 @@
-"""I2: at most one result, in the same transaction as the state that says so."""
+"""Tests of results. I2: at most one result, saved in the same transaction as the state `succeeded`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DISAGREE = text("""
 
 
 class PowerCut(Exception):
-    """The process ends here."""
+    """Raised in place of a crash of the process."""
 
 
 def test_a_crash_before_the_commit_leaves_neither_result_nor_state(database: Database, account_id: uuid.UUID) -> None:

@@ -1,4 +1,4 @@
-"""What is older than RETENTION_DAYS is deleted, its records stay, and nothing that is still needed goes."""
+"""Tests of retention: content older than RETENTION_DAYS is deleted, records and all that is still needed stay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MARK = "Wintergreen"
 
 
 def finished(session: Session, account_id: uuid.UUID, content: bytes = MARK.encode(), **intent: object) -> uuid.UUID:
-    """A job that was read, and succeeded."""
+    """Create a job whose document was read and that succeeded, and return its id."""
     job_id = factories.submit(session, account_id, content, **intent).job_id
     claim = factories.claim(session, job_id)
     facts = {"pages": 2, "words": 1}
@@ -40,7 +40,7 @@ def finished(session: Session, account_id: uuid.UUID, content: bytes = MARK.enco
 
 
 def let_days_pass(session: Session, days: float, *jobs: uuid.UUID) -> None:
-    """Move what happened into the past, as time would."""
+    """Move the times of these jobs into the past, as if the days had passed."""
     session.execute(
         text(
             "UPDATE jobs SET finished_at = finished_at - make_interval(secs => :s), "
@@ -56,7 +56,7 @@ def sweep(database: Database, settings: Settings, **changed: object) -> int:
 
 
 def everything(session: Session) -> str:
-    """Every value of every row, as text."""
+    """Return all values of all rows as text."""
     return "".join(
         row
         for table in Base.metadata.sorted_tables
@@ -257,7 +257,7 @@ def again(session: Session, account_id: uuid.UUID, document_id: uuid.UUID) -> No
 def test_a_fresh_run_that_meets_the_deletion_keeps_its_input_or_is_refused(
     database: Database, account_id: uuid.UUID, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fresh run is recorded, not committed, while retention deletes. The control takes the document's lock away."""
+    """Accept a new run, not committed yet, while retention deletes. The control does not lock the document."""
     if not guarded:
         real = retention.select
         monkeypatch.setattr(retention, "select", lambda *columns: _without_lock(real(*columns)))
@@ -280,7 +280,7 @@ def test_a_fresh_run_that_meets_the_deletion_keeps_its_input_or_is_refused(
             if guarded:
                 factories.wait_until(lambda: waiting(database))
             else:
-                # The last statement of the deletion meets the lock; it decided on what it saw before.
+                # The deletion may only wait in its last statement, which then has read the old state.
                 factories.wait_until(lambda: deletion.done() or waiting(database))
         assert deletion.result(10)
     with database.transaction() as session:
@@ -294,7 +294,7 @@ def _without_lock(statement):
 
 
 def waiting(database: Database) -> bool:
-    """Whether somebody waits for a lock."""
+    """Return True if a transaction waits for a lock."""
     with database.transaction() as session:
         return factories.count(session, "pg_locks WHERE NOT granted") > 0
 

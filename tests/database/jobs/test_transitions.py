@@ -1,4 +1,4 @@
-"""Each event does what the table says, leaves its traces, and is refused everywhere else."""
+"""Tests of the events of a job: each does what the table says, is recorded, and is refused in all other states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from tests.support import factories
 
 
 def bring_to(session: Session, account_id: uuid.UUID, state: State) -> tuple[uuid.UUID, Claim]:
-    """A job in this state, by the real events. The claim is its newest one, or one nobody holds."""
+    """Bring a job into this state by the real events, and return its id and its newest claim.
+
+    If it was never claimed, the claim is made up and not valid.
+    """
     job_id = factories.submit(session, account_id).job_id
     if state is State.QUEUED:
         return job_id, Claim(job_id, 0, 1, 3)
@@ -40,7 +43,7 @@ def bring_to(session: Session, account_id: uuid.UUID, state: State) -> tuple[uui
 
 
 def happen(session: Session, event: Event, job_id: uuid.UUID, claim: Claim, account_id: uuid.UUID) -> object:
-    """Let the event happen, by its own function. None, Refused or ClaimLost mean that it was not allowed."""
+    """Call the function of the event. None, Refused or ClaimLost mean that the event was not allowed."""
     match event:
         case Event.CLAIM:
             factories.let_the_wait_be_over(session, job_id)

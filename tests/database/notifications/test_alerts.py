@@ -1,4 +1,4 @@
-"""A limit that is passed is told once, by whichever worker; so is that it is kept again."""
+"""Tests of alerts: of several workers one reports that a threshold is exceeded, and one that it no longer is."""
 
 from __future__ import annotations
 

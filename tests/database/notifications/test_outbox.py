@@ -1,4 +1,4 @@
-"""What is owed to somebody outside is owed once, with what it tells of, and is never lost between two steps."""
+"""Tests of the notification outbox: each is inserted once, in the transaction of its event, and is never lost."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_end_owes_its_owner_what_they_want_in_the_same_transaction(
     with pytest.raises(ZeroDivisionError), database.transaction() as session:
         end(session)
         assert factories.count(session, "notices") > 0
-        1 / 0  # noqa: B018 (the transaction of the end does not come to its own)
+        1 / 0  # noqa: B018 (the transaction that ends the job is rolled back)
     with database.transaction() as session:
         assert factories.count(session, "notices") == 0
         end(session)
@@ -175,7 +175,7 @@ def test_what_was_taken_is_postponed_and_comes_again_under_the_same_key_until_it
         (first,) = take(session)
     with database.transaction() as session:
         assert take(session) == [], "it is in the air"
-        come_due(session)  # whoever had it died
+        come_due(session)  # the sender that had it died
         (second,) = take(session)
         assert (second.key, second.attempt) == (first.key, first.attempt + 1)
         assert second.occurred_at == first.occurred_at, "the body is the same at each try"
@@ -285,7 +285,7 @@ def test_each_webhook_gets_a_secret_of_its_own_and_is_signed_only_while_it_is_wa
 
 
 def test_an_end_does_not_wait_for_an_account_that_is_being_deleted(database: Database, account_id: uuid.UUID) -> None:
-    """Who deletes it holds the account and then wants the job; who ends the job must not want the account."""
+    """Deleting an account locks the account, then its jobs. Ending a job must not lock the account: a deadlock."""
     with database.transaction() as session:
         wants_everything(session, account_id)
         claim = factories.claim(session, factories.submit(session, account_id).job_id)

@@ -1,4 +1,4 @@
-"""Failed work is put back once, at its rate, by anybody, until the same failure comes back; and history says who."""
+"""Tests of replays: jobs are put back once, at the rate, until the same failure comes back, and events say by whom."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TERMS = ReplayTerms(deadline_seconds=600, more_attempts=3, lane="local")
 
 
 class Desk:
-    """An operator's hand on failed work."""
+    """The actions of an operator on failed jobs, for the tests."""
 
     def __init__(self, database: Database, account_id: uuid.UUID) -> None:
         self.database = database
@@ -175,7 +175,7 @@ def test_control_without_the_time_of_the_next_turn_all_go_back_at_once(desk: Des
 def test_the_same_failure_stops_the_rest(desk: Desk) -> None:
     first, second, third = (desk.failed() for _ in range(3))
     replay_id = desk.begin(Choice(category="auth"))
-    desk.end(first, Category.OVERLOADED)  # another one does not
+    desk.end(first, Category.OVERLOADED)  # another failure does not stop it
     desk.let_the_turn_come()
     desk.carry_on()
     desk.end(second, Category.AUTH)
@@ -247,7 +247,7 @@ def test_a_dry_run_says_what_would_be_done_and_what_would_be_left_alone_and_why(
             {"read": jobs["read"], "emptied": jobs["emptied"]},
         )
     desk.end(jobs["finished"])
-    desk.begin(Choice([older, jobs["elsewhere"]]))  # the second one waits for its turn there
+    desk.begin(Choice([older, jobs["elsewhere"]]))  # the second job waits for its turn there
 
     groups = desk.would(Choice([*jobs.values(), quota]))
     assert {group.category: (group.replayed, group.left_alone) for group in groups} == {
@@ -272,7 +272,7 @@ def test_a_job_that_moved_before_its_turn_is_left_alone_and_one_that_is_gone_is_
     desk.let_the_turn_come()
     desk.carry_on()
     assert counts(desk.progress(replay_id)) == (1, 1, 1)
-    desk.carry_on()  # one that was left alone takes no place in the rate
+    desk.carry_on()  # a job that was left alone does not count for the rate
     assert counts(desk.progress(replay_id)) == (2, 0, 1)
     assert desk.state(first) is desk.state(last) is State.QUEUED
     with database.transaction() as session:

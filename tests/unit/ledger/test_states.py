@@ -1,4 +1,4 @@
-"""The table is the machine: each pair of event and state is either in it, or forbidden."""
+"""The state machine of a job: each pair of event and state is either in the table, or forbidden."""
 
 from __future__ import annotations
 
