@@ -46,7 +46,7 @@ def test_four_sweeps_at_once_settle_each_finding_once(
         assert reconciler(database, settings).step() == 0
 
 
-def test_who_still_waits_behind_a_stopped_lane_at_the_deadline_ends_with_its_cause(
+def test_a_job_that_waits_for_a_stopped_lane_at_its_deadline_fails_with_the_lanes_cause(
     database: Database, settings: Settings, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:

@@ -43,7 +43,7 @@ def gets_it(database: Database, job: uuid.UUID, *, within_seconds: float) -> boo
     return True
 
 
-def test_its_locks_are_given_back_and_it_hears_of_it_in_a_way_that_is_tried_again(
+def test_its_locks_are_released_and_its_next_statement_fails_with_an_error_that_is_retried(
     impatient: None, database: Database, another: Database, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
@@ -56,7 +56,7 @@ def test_its_locks_are_given_back_and_it_hears_of_it_in_a_way_that_is_tried_agai
     assert another.persist(lambda session: session.execute(LOCK, {"id": job}).scalar_one(), for_seconds=5) == 1
 
 
-def test_control_without_the_limit_it_keeps_them(
+def test_control_without_the_limit_it_keeps_its_locks(
     monkeypatch: pytest.MonkeyPatch, database: Database, settings: Settings, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
@@ -67,13 +67,13 @@ def test_control_without_the_limit_it_keeps_them(
         assert not gets_it(database, job, within_seconds=3 * PATIENCE_SECONDS)
 
 
-def test_who_reads_from_a_pipe_may_take_its_time(impatient: None, database: Database) -> None:
+def test_a_process_that_reads_from_a_pipe_may_idle(impatient: None, database: Database) -> None:
     with database.engine.begin() as connection:
         let_it_idle(connection)
         assert connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one() == "0"
 
 
-def test_the_web_has_the_limit_too_in_each_transaction_and_only_there(app: Flask) -> None:
+def test_the_web_part_sets_the_limit_in_each_transaction_and_only_there(app: Flask) -> None:
     shown: Any = text("SHOW idle_in_transaction_session_timeout")
     with app.app_context():
         for _ in range(2):

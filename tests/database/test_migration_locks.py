@@ -67,14 +67,14 @@ def seconds_of_a_later_reader(url: str, *, bound: float) -> float:
 
 def test_readers_are_answered_while_a_release_waits_and_it_goes_on_afterwards(older: dict[str, str]) -> None:
     url = older["DATABASE_URL"]
-    with reading(url) as somebody, process(UPGRADE, factories.environment(older)) as release:
+    with reading(url) as reader, process(UPGRADE, factories.environment(older)) as release:
         factories.wait_until(lambda: waits_for_a_lock(url), within=40, what=lambda: release.log)
         assert seconds_of_a_later_reader(url, bound=30) < LOCK_TIMEOUT_SECONDS + 2
         release.wait_for_log("The migration waits for the table accounts, held by process")
         [line] = [line for line in release.log.splitlines() if line.startswith("The migration waits")][:1]
-        assert f"process {somebody.info.backend_pid} (a long report: idle in transaction, for " in line
+        assert f"process {reader.info.backend_pid} (a long report: idle in transaction, for " in line
         assert "last statement SELECT" in line and "gives up in" in line and PRIVATE not in release.log
-        somebody.rollback()
+        reader.rollback()
         assert release.wait() == 0, release.log
     assert version(url) == MIGRATIONS[-1]
 
@@ -97,14 +97,14 @@ def add_a_column(connection: Connection) -> None:
 
 
 @contextmanager
-def released(engine: Engine, patience: Patience, said: list[str]) -> Iterator[list[BaseException]]:
+def released(engine: Engine, patience: Patience, messages: list[str]) -> Iterator[list[BaseException]]:
     """Run a migration in a thread, and yield the list to which its GivenUp is added, if it gives up."""
     ended: list[BaseException] = []
 
     def run() -> None:
         with engine.connect() as connection:
             try:
-                migrate(connection, lambda: add_a_column(connection), patience, said.append)
+                migrate(connection, lambda: add_a_column(connection), patience, messages.append)
             except GivenUp as error:
                 ended.append(error)
 
@@ -117,22 +117,22 @@ def released(engine: Engine, patience: Patience, said: list[str]) -> Iterator[li
 
 @pytest.mark.parametrize("one_try", [0.5, 60.0], ids=["with a limit", "control: without"])
 def test_without_a_limit_on_a_lock_every_later_reader_hangs(older: dict[str, str], one_try: float) -> None:
-    url, said = older["DATABASE_URL"], list[str]()
-    with engine_of(older) as engine, reading(url) as somebody, released(engine, Patience(one_try, 60), said) as ended:
+    url, messages = older["DATABASE_URL"], list[str]()
+    with engine_of(older) as engine, reading(url) as reader, released(engine, Patience(one_try, 60), messages) as ended:
         factories.wait_until(lambda: waits_for_a_lock(url))
         answered = seconds_of_a_later_reader(url, bound=5) < 5
         assert answered is (one_try < 5)
-        somebody.rollback()
-    assert not ended and bool(said) is answered
+        reader.rollback()
+    assert not ended and bool(messages) is answered
 
 
 def test_it_gives_up_in_the_end_and_says_who_was_in_the_way(older: dict[str, str]) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     url = older["DATABASE_URL"]
-    with engine_of(older) as engine, reading(url, name="rep\tört\x7f" + "x" * 100) as somebody:
-        with released(engine, Patience(0.7, 1.5), said) as ended:
+    with engine_of(older) as engine, reading(url, name="rep\tört\x7f" + "x" * 100) as reader:
+        with released(engine, Patience(0.7, 1.5), messages) as ended:
             pass
-        assert f"process {somebody.info.backend_pid} (" in str(ended[0]) and "Nothing was changed" in str(ended[0])
+        assert f"process {reader.info.backend_pid} (" in str(ended[0]) and "Nothing was changed" in str(ended[0])
         assert str(ended[0]).isprintable() and PRIVATE not in str(ended[0]) and len(str(ended[0])) < 400
 
 
@@ -147,9 +147,9 @@ def test_a_release_says_that_it_waits_for_another_one(older: dict[str, str]) -> 
     assert version(url) == MIGRATIONS[-1]
 
 
-def test_a_user_who_may_not_look_is_told_what_can_be_told(older: dict[str, str]) -> None:
+def test_a_database_user_who_cannot_see_others_still_learns_the_process(older: dict[str, str]) -> None:
     """Cover hosts whose database users cannot see the activity of other users."""
-    said: list[str] = []
+    messages: list[str] = []
     with factories.role_with_few_connections(older, 10) as few, engine_of(older) as engine:
         with engine.begin() as owner:
             name = few["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]
@@ -160,25 +160,25 @@ def test_a_user_who_may_not_look_is_told_what_can_be_told(older: dict[str, str])
                 connection.execute(text("ALTER TABLE own ADD COLUMN more text"))
 
             with pytest.raises(GivenUp, match=r"the table own, held by process \d+ \(a long report: state not shown"):
-                migrate(connection, alter, Patience(0.7, 1.0), said.append)
+                migrate(connection, alter, Patience(0.7, 1.0), messages.append)
 
 
 def test_an_error_of_the_migration_itself_is_not_tried_again(older: dict[str, str]) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     with engine_of(older) as engine, engine.connect() as connection:
 
         def wrong() -> None:
             connection.execute(text("ALTER TABLE nothing ADD COLUMN more text"))
 
         with pytest.raises(Exception, match="nothing"):
-            migrate(connection, wrong, Patience(0.5, 30), said.append)
-    assert not said
+            migrate(connection, wrong, Patience(0.5, 30), messages.append)
+    assert not messages
 
 
 def test_a_release_with_one_free_connection_waits_too(older: dict[str, str]) -> None:
     """Cover a host without a second connection: the blocking process cannot be named, but the release still waits."""
     with factories.role_with_few_connections(older, 1) as few, engine_of(older) as owner, engine_of(few) as engine:
-        said: list[str] = []
+        messages: list[str] = []
         with owner.begin() as connection:
             name = few["DATABASE_URL"].split("://")[1].split("@")[0].split(":")[0]
             connection.execute(text(f"CREATE TABLE own (id int); ALTER TABLE own OWNER TO {name}"))
@@ -188,4 +188,4 @@ def test_a_release_with_one_free_connection_waits_too(older: dict[str, str]) -> 
 
         in_the_way = reading(older["DATABASE_URL"], "own")
         with in_the_way, engine.connect() as connection, pytest.raises(GivenUp, match="cannot see whose"):
-            migrate(connection, alter, Patience(0.7, 1.0), said.append)
+            migrate(connection, alter, Patience(0.7, 1.0), messages.append)

@@ -24,8 +24,8 @@ from tasks.ledger.errors import Category
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall
 from tasks.ledger.states import CallOutcome, LaneState, State
 
-PROBE_WAIT_SECONDS = 2.0
-FIRST_COOLING_SECONDS = 2.0
+PROBE_WAIT_SECONDS = 2.0  # while a probe is out, the other jobs ask again after at most this
+FIRST_COOLING_SECONDS = 2.0  # where the provider asks for no time; doubles with each cool-down in a row
 MAX_COOLING_SECONDS = 60.0
 OPEN_FIELDS = {
     "state": LaneState.OPEN,
@@ -100,7 +100,7 @@ def cool(session: Session, name: str, *, seconds: float | None, category: Catego
     """
     session.execute(insert(Lane).values(name=name, state=LaneState.OPEN).on_conflict_do_nothing())
     lane = _lock_lane(session, name)
-    assert lane is not None
+    assert lane is not None, "its row was inserted above, or existed"
     strikes = lane.strikes + 1
     default = min(MAX_COOLING_SECONDS, FIRST_COOLING_SECONDS * 2 ** (strikes - 1))
     end = func.now() + sql_intervals.seconds(default if seconds is None else seconds)

@@ -32,6 +32,7 @@ def on_its_way() -> ColumnElement[bool]:
 
 
 def _waits_for_its_turn(queue: str) -> ColumnElement[bool]:
+    """Return the SQL condition that a delivery is due, may run now, and is not on its way yet (`dispatches` is 0)."""
     not_sent = (Delivery.queue == queue) & (Delivery.dispatches == 0)
     return not_sent & (Delivery.due_at <= func.now()) & (Delivery.not_before <= func.now())
 
@@ -70,11 +71,13 @@ def needs_no_turn() -> ColumnElement[bool]:
 
 
 def _slots(session: Session, queue: str) -> int:
+    """Return the number of slots of all live workers of the queue."""
     alive = (Worker.left_at.is_(None), Worker.seen_at > func.now() - seconds(SEEN_WITHIN_SECONDS))
     return int(session.execute(select(func.sum(Worker.slots)).where(Worker.queue == queue, *alive)).scalar() or 0)
 
 
 def _sent(queue: str) -> ScalarSelect[int]:
+    """Return a subquery that counts the deliveries with a message in the queue."""
     return select(func.count()).where(Delivery.queue == queue, on_its_way()).scalar_subquery()
 
 

@@ -67,10 +67,10 @@ def take_due(
 ) -> list[OwedDelivery]:
     """Take up to `limit` deliveries that are due, postpone each, and return them in the order of sending.
 
-    Two kinds are taken. Deliveries that may run now and were never sent take turns, see `fair_order`, and only as many
-    are taken as there is free capacity. Whatever the capacity, those that were sent before are sent again, and those
-    that may only run later are scheduled for their time. `job_id` restricts this to the delivery of one job, under
-    the same rules.
+    Two kinds are taken. Deliveries that may run now and are not on their way yet take turns, see `fair_order`, and as
+    many are taken as there is free capacity. Whatever the capacity, those that were sent before are sent again, and
+    those that may only run later are scheduled for their time. `job_id` restricts this to the delivery of one job,
+    under the same rules.
 
     Rows that another dispatcher has locked are skipped, so any number of dispatchers may run. While an operator has
     stopped dispatch, nothing is taken and nothing is postponed.
@@ -98,9 +98,9 @@ def _postpone(
 ) -> list[OwedDelivery]:
     """Postpone the deliveries that the two queries select and lock, and return them.
 
-    The next `due_at` of a delivery that may run now lies `postpone_seconds` ahead, and twice as far for each time it
-    was sent before, up to sixteen times. A delivery that may only run later is due again exactly when it may run, and
-    this sending is not counted in `dispatches`.
+    The next `due_at` of a delivery that may run now lies `postpone_seconds` ahead, and twice as far for each earlier
+    sending that is counted in `dispatches`, up to sixteen times. A delivery that may only run later is due again
+    exactly when it may run, and this sending is not counted.
     """
     runs_later = Delivery.not_before > func.now()
     backoff = seconds(postpone_seconds * func.power(2, func.least(Delivery.dispatches, 4)))

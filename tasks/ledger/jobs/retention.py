@@ -21,6 +21,7 @@ _Condition = ColumnElement[bool]
 
 
 def _past(days: int) -> tuple[_Condition, _Condition]:
+    """Return the SQL conditions that a job ended more than `days` days ago and still has its content."""
     limit = func.now() - func.make_interval(0, 0, 0, days)
     return Job.content_deleted_at.is_(None), Job.finished_at < limit
 

@@ -70,32 +70,34 @@ def page(session: Session, requested: Wanted, *, limit: int, before: Cursor | No
     within = _ages(requested)
     if before is not None:
         within.append(tuple_(Job.created_at, Job.id) < tuple_(*before))
-    lead = _fewest(session, filters, within)
-    near = (
+    leading = _fewest(session, filters, within)
+    candidates = (
         select(Job)
-        .where(*within, *([getattr(Job, lead) == filters.pop(lead)] if lead else []))
+        .where(*within, *([getattr(Job, leading) == filters.pop(leading)] if leading else []))
         .order_by(Job.created_at.desc(), Job.id.desc())
     )
     if filters:
-        looked_at = aliased(Job, near.limit(MOST_LOOKED_AT).subquery())
-        fitting = (
-            select(looked_at)
-            .where(*(getattr(looked_at, column) == value for column, value in filters.items()))
-            .order_by(looked_at.created_at.desc(), looked_at.id.desc())
+        checked = aliased(Job, candidates.limit(MOST_LOOKED_AT).subquery())
+        matching = (
+            select(checked)
+            .where(*(getattr(checked, column) == value for column, value in filters.items()))
+            .order_by(checked.created_at.desc(), checked.id.desc())
         )
     else:
-        fitting = near
-    found = [_listed(job) for job in session.execute(fitting.limit(limit + 1)).scalars()]
+        matching = candidates
+    found = [_listed(job) for job in session.execute(matching.limit(limit + 1)).scalars()]
     if len(found) > limit:
         return Page(found[:limit], (found[limit - 1].created_at, found[limit - 1].id), False)
-    edge = None
+    last_checked = None
     if filters:
-        last = near.with_only_columns(Job.created_at, Job.id).offset(MOST_LOOKED_AT - 1).limit(1)
-        edge = session.execute(last).one_or_none()
-    return Page(found, edge, edge is not None)
+        # The last job that was checked, if there were as many as allowed: the next page begins after it.
+        last = candidates.with_only_columns(Job.created_at, Job.id).offset(MOST_LOOKED_AT - 1).limit(1)
+        last_checked = session.execute(last).one_or_none()
+    return Page(found, last_checked, last_checked is not None)
 
 
 def _filters(requested: Wanted) -> dict[str, Any]:
+    """Return the filters that compare a column with a value, by the name of the column."""
     asked = {
         "state": requested.state,
         "error_category": requested.category,
@@ -106,6 +108,7 @@ def _filters(requested: Wanted) -> dict[str, Any]:
 
 
 def _ages(requested: Wanted) -> list[ColumnElement[bool]]:
+    """Return the SQL conditions of the ages that are asked for."""
     ages: list[ColumnElement[bool]] = []
     if requested.younger_than is not None:
         ages.append(Job.created_at > func.now() - seconds(requested.younger_than))
@@ -118,17 +121,17 @@ def _fewest(session: Session, filters: dict[str, Any], within: list[ColumnElemen
     """Return the filter that matches the fewest jobs, counted up to `MOST_LOOKED_AT`. Returns None without a filter."""
     if len(filters) < 2:
         return next(iter(filters), None)
-    fits = {}
+    matches = {}
     for column, value in filters.items():
-        some = (
+        counted = (
             select(Job.id)
             .where(getattr(Job, column) == value, *within)
             .order_by(Job.created_at.desc(), Job.id.desc())  # the order of its index; otherwise the table is scanned
             .limit(MOST_LOOKED_AT)
             .subquery()
         )
-        fits[column] = session.execute(select(func.count()).select_from(some)).scalar_one()
-    return min(fits, key=lambda column: fits[column])
+        matches[column] = session.execute(select(func.count()).select_from(counted)).scalar_one()
+    return min(matches, key=lambda column: matches[column])
 
 
 def _listed(job: Job) -> Listed:

@@ -58,7 +58,7 @@ def test_no_job_is_claimed_and_enabling_lets_it_go_on(database: Database, accoun
     assert isinstance(claim(database, job_id), Claim)
 
 
-def test_without_the_guard_of_the_claim_it_would_be_claimed(
+def test_control_without_the_guard_of_the_claim_it_is_claimed(
     database: Database, account_id: uuid.UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = submitted(database, account_id)
@@ -67,7 +67,7 @@ def test_without_the_guard_of_the_claim_it_would_be_claimed(
     assert isinstance(claim(database, job_id), Claim)
 
 
-def test_nothing_of_it_is_handed_to_the_queue_and_others_are_not_held_up(
+def test_its_jobs_are_not_sent_to_the_queue_and_others_are_not_held_up(
     database: Database, account_id: uuid.UUID, queue: DeliveryQueue, dispatcher: Dispatcher
 ) -> None:
     for number in range(20):
@@ -88,7 +88,7 @@ def test_nothing_of_it_is_handed_to_the_queue_and_others_are_not_held_up(
     assert dispatcher.step() > 0 and queue.depth() > 1
 
 
-def test_without_the_guard_of_the_turns_it_would_be_handed_over(
+def test_control_without_the_guard_of_the_turns_it_is_sent(
     database: Database, account_id: uuid.UUID, queue: DeliveryQueue, dispatcher: Dispatcher,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -124,7 +124,7 @@ def test_what_is_worked_on_is_finished_and_a_second_attempt_waits(database: Data
     assert claim(database, second) == Refused("disabled")
 
 
-def test_what_waits_for_it_alarms_nobody_and_is_shown_as_held_up(database: Database, account_id: uuid.UUID) -> None:
+def test_its_waiting_jobs_cause_no_alert_and_are_shown_as_paused(database: Database, account_id: uuid.UUID) -> None:
     job_id = submitted(database, account_id)
     with database.transaction() as session:
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '10 minutes', due_at = not_before"))

@@ -22,7 +22,7 @@ from tasks.ledger.states import CallOutcome
 from tasks.ledger.terms import Limits
 from tests.support import factories
 
-NOBODY_ELSE = Limits()
+NO_LIMITS = Limits()
 
 
 def submit(database: Database, account_id: uuid.UUID, content: str, site: Limits, **more: Any) -> AcceptedJob:
@@ -36,12 +36,12 @@ def refused(database: Database, account_id: uuid.UUID, content: str, site: Limit
     return reached.value.allowance
 
 
-def standing(database: Database, account_id: uuid.UUID, site: Limits = NOBODY_ELSE) -> dict[Limit, int]:
+def used(database: Database, account_id: uuid.UUID, site: Limits = NO_LIMITS) -> dict[Limit, int]:
     with database.transaction() as session:
-        return {limit: one.used for limit, one in limits.usage_of(session, account_id, site).items()}
+        return {limit: allowance.used for limit, allowance in limits.usage_of(session, account_id, site).items()}
 
 
-def earlier(database: Database, hours: float) -> None:
+def move_back(database: Database, hours: float) -> None:
     """Move the times of acceptance back, as if so many hours had passed."""
     with database.transaction() as session:
         session.execute(text("UPDATE accepted_jobs SET at = at - make_interval(secs => :s)"), {"s": hours * 3600})
@@ -56,18 +56,18 @@ def spend(session: Session, job_id: uuid.UUID, tokens: tuple[int | None, int | N
     return call_id
 
 
-def test_so_many_within_24_hours_and_the_next_when_the_first_of_them_is_a_day_old(
+def test_the_daily_limit_allows_the_next_job_when_the_oldest_is_a_day_old(
     database: Database, account_id: uuid.UUID
 ) -> None:
     site = Limits(jobs_per_day=2)
     submit(database, account_id, "one", site)
-    earlier(database, hours=5)
+    move_back(database, hours=5)
     submit(database, account_id, "two", site)
     over = refused(database, account_id, "three", site)
     assert (over.limit, over.used, over.most, over.left) == (Limit.JOBS_PER_DAY, 2, 2, 0)
     assert over.until is not None
     assert abs(over.until - over.now - timedelta(hours=19)) < timedelta(minutes=1)
-    earlier(database, hours=20)
+    move_back(database, hours=20)
     submit(database, account_id, "three", site)
     refused(database, account_id, "four", site)
     with database.transaction() as session:
@@ -78,37 +78,37 @@ def test_so_many_within_24_hours_and_the_next_when_the_first_of_them_is_a_day_ol
     submit(database, somebody, "one", site)
 
 
-def test_when_a_limit_was_lowered_the_next_is_possible_when_enough_have_left(
+def test_a_lowered_limit_allows_the_next_job_when_enough_are_no_longer_counted(
     database: Database, account_id: uuid.UUID
 ) -> None:
     for name in ("one", "two", "three"):
-        submit(database, account_id, name, NOBODY_ELSE)
-        earlier(database, hours=2)
+        submit(database, account_id, name, NO_LIMITS)
+        move_back(database, hours=2)
     over = refused(database, account_id, "four", Limits(jobs_per_day=1))
     assert over.until is not None and over.used == 3
     assert abs(over.until - over.now - timedelta(hours=22)) < timedelta(minutes=1)
 
 
-def test_the_same_wish_again_is_neither_counted_nor_refused(database: Database, account_id: uuid.UUID) -> None:
+def test_the_same_request_again_is_neither_counted_nor_refused(database: Database, account_id: uuid.UUID) -> None:
     site = Limits(jobs_per_day=1, jobs_at_once=1)
     first = submit(database, account_id, "one", site, idempotency_key="k")
     for key in ("k", "another", None):
         again = submit(database, account_id, "one", site, idempotency_key=key)
         assert (again.job_id, again.created) == (first.job_id, False)
-    assert standing(database, account_id)[Limit.JOBS_PER_DAY] == 1
+    assert used(database, account_id)[Limit.JOBS_PER_DAY] == 1
     refused(database, account_id, "one", site, fresh_run_key="on purpose")
 
 
 def test_a_document_that_is_deleted_counts_for_the_day_and_its_tokens_for_the_month(
     database: Database, account_id: uuid.UUID
 ) -> None:
-    job_id = submit(database, account_id, "one", NOBODY_ELSE).job_id
+    job_id = submit(database, account_id, "one", NO_LIMITS).job_id
     with database.transaction() as session:
         spend(session, job_id)
         document = session.execute(text("SELECT document_id FROM jobs")).scalar_one()
         deletion.delete_document(session, document, account_id)
         assert factories.count(session, "jobs") == 0
-    assert standing(database, account_id) == {
+    assert used(database, account_id) == {
         Limit.JOBS_PER_DAY: 1,
         Limit.JOBS_AT_ONCE: 0,
         Limit.TOKENS_PER_MONTH: 1000,
@@ -120,7 +120,7 @@ def test_a_document_that_is_deleted_counts_for_the_day_and_its_tokens_for_the_mo
             assert factories.count(session, table) == 0, table
 
 
-def test_so_many_unfinished_at_once_until_one_ends(database: Database, account_id: uuid.UUID) -> None:
+def test_the_limit_of_unfinished_jobs_holds_until_one_ends(database: Database, account_id: uuid.UUID) -> None:
     site = Limits(jobs_at_once=2)
     first = submit(database, account_id, "one", site, deadline_seconds=300).job_id
     submit(database, account_id, "two", site, deadline_seconds=900)
@@ -138,7 +138,7 @@ def test_tokens_are_counted_once_and_end_with_the_month(database: Database, acco
         job_id = factories.submit(session, account_id, limits=site).job_id
         call_id = spend(session, job_id)
         assert not calls.close_call(session, call_id, CallReport(CallOutcome.SUCCEEDED, input_tokens=5)), "closed"
-    assert standing(database, account_id)[Limit.TOKENS_PER_MONTH] == 1000
+    assert used(database, account_id)[Limit.TOKENS_PER_MONTH] == 1000
     with database.transaction() as session:
         spend(session, factories.submit(session, account_id, b"two", limits=site).job_id, (None, 700))
     over = refused(database, account_id, "three", site)
@@ -151,7 +151,7 @@ def test_tokens_are_counted_once_and_end_with_the_month(database: Database, acco
     submit(database, account_id, "three", site)
 
 
-def test_of_several_limits_the_one_that_ends_last_is_told(database: Database, account_id: uuid.UUID) -> None:
+def test_of_several_limits_the_one_that_lasts_longest_is_reported(database: Database, account_id: uuid.UUID) -> None:
     site = Limits(jobs_per_day=1, jobs_at_once=1)
     submit(database, account_id, "one", site)
     assert refused(database, account_id, "two", site).limit is Limit.JOBS_PER_DAY
@@ -179,22 +179,22 @@ def submit_together(database: Database, account_id: uuid.UUID, count: int) -> li
 
 
 @pytest.mark.race
-def test_the_last_place_is_given_once(database: Database, account_id: uuid.UUID) -> None:
+def test_the_last_free_job_is_given_once(database: Database, account_id: uuid.UUID) -> None:
     answers = submit_together(database, account_id, 4)
     assert sum(isinstance(answer, AcceptedJob) for answer in answers) == 1
     assert sum(isinstance(answer, LimitReached) for answer in answers) == 3, answers
 
 
 @pytest.mark.race
-def test_control_counting_without_its_lock_gives_the_last_place_to_all(
+def test_control_counting_without_its_lock_gives_the_last_free_job_to_all(
     database: Database, account_id: uuid.UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everybody_counted, alone, count = threading.Barrier(4), threading.Event(), limits.usage_of
+    all_counted, alone, count = threading.Barrier(4), threading.Event(), limits.usage_of
 
     def count_together(*arguments: Any, **more: Any) -> limits.LimitUsage:
         found = count(*arguments, **more)
         if alone.is_set():
-            everybody_counted.wait(10)
+            all_counted.wait(10)
         alone.set()  # the first submit runs alone
         return found
 

@@ -125,7 +125,7 @@ def test_while_the_lane_is_closed_no_attempt_begins_and_the_delivery_waits(
         assert job_views.orphans(session, grace_seconds=0) == 0
 
 
-def test_when_the_door_opens_everybody_who_waited_may_come(database: Database, account_id: uuid.UUID) -> None:
+def test_when_the_lane_opens_all_waiting_jobs_may_run(database: Database, account_id: uuid.UUID) -> None:
     with database.transaction() as session:
         jobs = [factories.submit(session, account_id, f"text {n}".encode()).job_id for n in range(5)]
         lanes.stop(session, "local", category=Category.AUTH, code=None)
@@ -155,7 +155,7 @@ def test_a_lane_never_makes_a_job_come_back_before_its_providers_delay(
 
 
 @pytest.mark.race
-def test_calls_in_the_air_are_bounded_over_all_workers(database: Database, account_id: uuid.UUID) -> None:
+def test_calls_in_flight_are_limited_over_all_workers(database: Database, account_id: uuid.UUID) -> None:
     call = replace(factories.CALL, limit=2)
     with database.transaction() as session:
         claims = [
@@ -178,7 +178,7 @@ def test_control_counting_without_the_lock_lets_too_many_through(
 ) -> None:
     import threading
 
-    everybody_counted = threading.Barrier(4)
+    all_counted = threading.Barrier(4)
     call = replace(factories.CALL, limit=2)
     with database.transaction() as session:
         claims = [
@@ -188,7 +188,7 @@ def test_control_counting_without_the_lock_lets_too_many_through(
 
     def count_without_lock(session: object, name: str, limit: int) -> Full | None:
         found = session.execute(text("SELECT count(*) FROM provider_calls WHERE outcome = 'open'")).scalar_one()  # type: ignore[attr-defined]
-        everybody_counted.wait(10)
+        all_counted.wait(10)
         return Full() if found >= limit else None
 
     monkeypatch.setattr(lanes, "_full", count_without_lock)

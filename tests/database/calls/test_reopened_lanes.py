@@ -22,25 +22,25 @@ from tasks.ledger.reports import job_views
 from tests.support import factories
 
 LANE = "local"
-Park = Callable[[Session], object]
+StartWaiting = Callable[[Session], object]
 
 
-@pytest.fixture(params=["at the door", "with a claim"])
-def park(request: pytest.FixtureRequest, database: Database, account_id: uuid.UUID) -> Park:
+@pytest.fixture(params=["without a claim", "with a claim"])
+def start_waiting(request: pytest.FixtureRequest, database: Database, account_id: uuid.UUID) -> StartWaiting:
     """Return a function that makes a job wait for the stopped lane: a refused claim, or a refused provider call."""
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
-        held = factories.claim(session, job_id) if request.param == "with a claim" else None
+        claim = factories.claim(session, job_id) if request.param == "with a claim" else None
         lanes.stop(session, LANE, category=Category.AUTH, code=None)
         closed = lanes.door(session, LANE)
     assert isinstance(closed, Closed)
 
-    def parked(session: Session) -> object:
-        if held is not None:
-            return transitions.release(session, held, reason="lane", interrupted=False, behind=(LANE, closed))
+    def wait(session: Session) -> object:
+        if claim is not None:
+            return transitions.release(session, claim, reason="lane", interrupted=False, behind=(LANE, closed))
         return transitions.claim(session, job_id, worker="w", lane=LANE, lease_seconds=9, reservation_seconds=60)
 
-    return parked
+    return wait
 
 
 def in_a_thread(database: Database, work: Callable[[Session], object], threads: ThreadPoolExecutor) -> Future[object]:
@@ -64,7 +64,7 @@ def open_it(session: Session) -> object:
     return lanes.resume(session, LANE, by="ops", spread_seconds=0)
 
 
-def parked_behind(database: Database) -> str | None:
+def lane_waited_for(database: Database) -> str | None:
     with database.transaction() as session:
         assert job_views.orphans(session, grace_seconds=0) == 0
         owed = session.execute(select(Delivery.lane)).all()
@@ -72,31 +72,33 @@ def parked_behind(database: Database) -> str | None:
 
 
 @pytest.mark.race
-def test_one_that_parks_while_the_lane_is_being_opened_does_not_park(database: Database, park: Park) -> None:
+def test_a_job_does_not_wait_for_a_lane_that_is_being_opened(database: Database, start_waiting: StartWaiting) -> None:
     with ThreadPoolExecutor(1) as threads:
         with database.transaction() as session:
             assert open_it(session) == 0
-            parking = in_a_thread(database, park, threads)
-            factories.wait_until(lambda: waits(database) or parking.done())
-        assert parking.result(20) != Refused("lane")
-    assert parked_behind(database) is None
+            waiting = in_a_thread(database, start_waiting, threads)
+            factories.wait_until(lambda: waits(database) or waiting.done())
+        assert waiting.result(20) != Refused("lane")
+    assert lane_waited_for(database) is None
 
 
 @pytest.mark.race
-def test_who_opens_the_lane_waits_for_one_that_parks_and_lets_it_go(database: Database, park: Park) -> None:
+def test_opening_the_lane_waits_for_a_job_that_starts_to_wait_and_releases_it(
+    database: Database, start_waiting: StartWaiting
+) -> None:
     with ThreadPoolExecutor(1) as threads:
         with database.transaction() as session:
-            park(session)
+            start_waiting(session)
             opening = in_a_thread(database, open_it, threads)
             factories.wait_until(lambda: waits(database) or opening.done())
             assert not opening.done()
         assert opening.result(20) == 1
-    assert parked_behind(database) is None
+    assert lane_waited_for(database) is None
 
 
 @pytest.mark.race
-def test_control_without_holding_the_lane_the_job_waits_for_an_open_door(
-    database: Database, park: Park, monkeypatch: pytest.MonkeyPatch
+def test_control_without_the_lock_the_job_waits_for_an_open_lane(
+    database: Database, start_waiting: StartWaiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "check_and_lock", lanes.door)
     looked, opened = threading.Event(), threading.Event()
@@ -109,10 +111,10 @@ def test_control_without_holding_the_lane_the_job_waits_for_an_open_door(
 
     monkeypatch.setattr(lanes, "wait_for", slowly)
     with ThreadPoolExecutor(1) as threads:
-        parking = in_a_thread(database, park, threads)
+        waiting = in_a_thread(database, start_waiting, threads)
         assert looked.wait(20)
         with database.transaction() as session:
             open_it(session)
         opened.set()
-        parking.result(20)
-    assert parked_behind(database) == LANE
+        waiting.result(20)
+    assert lane_waited_for(database) == LANE

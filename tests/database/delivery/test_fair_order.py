@@ -85,7 +85,7 @@ def test_one_job_of_another_is_begun_soon_among_many_of_one(database: Database) 
     assert [job for job in begun if job != one] == many
 
 
-def test_control_without_turns_it_is_begun_last(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_without_turns_the_single_job_begins_last(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     def by_age(session: Session, queue: str, limit: int) -> list[uuid.UUID]:
         waits = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.dispatches == 0)
         return list(session.execute(waits.order_by(Delivery.due_at).limit(limit)).scalars())
@@ -125,7 +125,7 @@ def test_the_jobs_before_are_those_that_are_begun_before(database: Database) -> 
     assert before(database, [*many, uuid.uuid4()]) == [None] * 9
 
 
-def test_where_very_many_wait_nobody_is_told_a_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_very_many_deliveries_no_position_is_given(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = hand_in(database, 3)
     monkeypatch.setattr(fair_order, "MAX_RANKED", 2)
     assert before(database, jobs) == [None] * 3
@@ -133,7 +133,7 @@ def test_where_very_many_wait_nobody_is_told_a_number(database: Database, monkey
     assert before(database, jobs) == [0, 1, 2]
 
 
-def test_there_is_room_for_the_free_slots_of_live_workers_and_a_few_more(database: Database) -> None:
+def test_the_capacity_is_the_free_slots_of_live_workers_and_a_few_more(database: Database) -> None:
     def room() -> int:
         with database.transaction() as session:
             return fair_order.free_capacity(session, factories.QUEUE)
@@ -153,7 +153,7 @@ def test_there_is_room_for_the_free_slots_of_live_workers_and_a_few_more(databas
     assert room() == fair_order.SPARE, "slots of workers that left or went silent are not counted on"
 
 
-def test_a_message_that_was_lost_is_looked_after_though_there_is_no_room(database: Database) -> None:
+def test_a_lost_message_is_sent_again_without_free_capacity(database: Database) -> None:
     (first, *_) = hand_in(database, 20)
     assert len(take(database)) == fair_order.SPARE
     with database.transaction() as session:
@@ -185,7 +185,7 @@ def test_what_waits_for_its_turn_is_not_overdue_and_what_was_handed_over_and_for
     assert overdue() == fair_order.SPARE
 
 
-def test_a_retry_of_a_later_time_is_put_up_for_it_though_there_is_no_room(database: Database) -> None:
+def test_a_retry_is_scheduled_for_its_time_without_free_capacity(database: Database) -> None:
     hand_in(database, 20)
     take(database)
     (late,) = hand_in(database, 1)
@@ -195,14 +195,14 @@ def test_a_retry_of_a_later_time_is_put_up_for_it_though_there_is_no_room(databa
     assert take(database) == [late]
 
 
-def test_who_submits_is_served_at_once_only_in_turn(database: Database) -> None:
+def test_a_submitted_job_is_sent_at_once_only_in_turn(database: Database) -> None:
     many = hand_in(database, fair_order.SPARE + 1)
     assert take(database, many[-1]) == [], "others of the account come before it"
     (one,) = hand_in(database, 1)
     assert take(database, one) == [one]
 
 
-def test_a_limit_of_the_operator_holds_beside_the_turns(database: Database) -> None:
+def test_the_operators_limit_holds_together_with_the_turns(database: Database) -> None:
     slots(database, 9)
     hand_in(database, 20)
     with database.transaction() as session:

@@ -141,7 +141,7 @@ def test_with_a_limit_only_so_many_are_held_and_only_so_many_messages_are_sent(
 
 
 @pytest.mark.race
-def test_the_last_place_is_taken_once(database: Database, account_id: uuid.UUID) -> None:
+def test_the_last_slot_is_taken_once(database: Database, account_id: uuid.UUID) -> None:
     all_jobs = jobs(database, account_id, 4)
     resume(database, at_once=2)
     answers = factories.all_at_once([lambda job=job: claim(database, job) for job in all_jobs])  # type: ignore[misc]
@@ -153,14 +153,14 @@ def test_the_last_place_is_taken_once(database: Database, account_id: uuid.UUID)
 def test_control_counting_without_its_lock_lets_too_many_through(
     database: Database, account_id: uuid.UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everybody_counted = threading.Barrier(4)
+    all_counted = threading.Barrier(4)
     count = gate.active
     all_jobs = jobs(database, account_id, 4)
     resume(database, at_once=2)
 
     def count_together(session: Session, queue: str) -> int:
         found = count(session, queue)
-        everybody_counted.wait(10)
+        all_counted.wait(10)
         return found
 
     monkeypatch.setattr(gate, "active", count_together)
@@ -196,7 +196,7 @@ def a_claim_in_the_middle(
         middle.go_on.set()
 
 
-def somebody_waits(database: Database) -> bool:
+def claim_lock_is_awaited(database: Database) -> bool:
     with database.transaction() as session:
         return bool(
             session.execute(
@@ -212,7 +212,7 @@ def test_a_drain_counts_the_claim_that_is_just_being_given(
     first, second = jobs(database, account_id, 2)
     with a_claim_in_the_middle(database, first, monkeypatch) as (middle, (threads, claimed)):
         drained = threads.submit(drain, database)
-        factories.wait_until(lambda: somebody_waits(database), what="the drain to wait for the claim")
+        factories.wait_until(lambda: claim_lock_is_awaited(database), what="the drain to wait for the claim")
         assert not drained.done()
         middle.go_on.set()
         assert isinstance(claimed.result(30), Claim)
@@ -232,7 +232,7 @@ def test_control_without_the_lock_a_claim_is_given_after_the_drain_counted_none(
         assert isinstance(claimed.result(30), Claim)
 
 
-def test_who_runs_out_of_time_in_a_pause_ends_with_that_cause(
+def test_a_job_whose_deadline_passes_in_a_pause_fails_with_that_cause(
     database: Database, settings: Settings, account_id: uuid.UUID
 ) -> None:
     (job_id,) = jobs(database, account_id, 1)

@@ -30,7 +30,7 @@ def test_the_same_intent_is_the_same_job_while_it_waits_and_after_it_ended(
         assert factories.submit(session, account_id) == AcceptedJob(first.job_id, created=False)
 
 
-def test_a_failed_job_is_found_again_and_a_cancelled_wish_may_be_made_anew(
+def test_a_failed_job_is_found_again_and_a_cancelled_one_may_be_created_again(
     database: Database, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:

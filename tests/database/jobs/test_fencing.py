@@ -91,7 +91,7 @@ def test_a_success_that_comes_after_the_cancel_is_not_saved(database: Database, 
         assert transitions.cancel(session, job_id, account_id) is None
 
 
-def test_a_step_saved_after_the_cancel_is_told_so_and_not_that_its_claim_is_lost(
+def test_saving_a_step_after_the_cancel_raises_cancel_asked_and_not_claim_lost(
     database: Database, account_id: uuid.UUID
 ) -> None:
     with database.transaction() as session:
@@ -150,19 +150,19 @@ def test_eight_workers_race_for_one_job_and_one_wins(database: Database, account
 
 
 @pytest.mark.race
-def test_control_looking_first_and_taking_then_lets_several_win(database: Database, account_id: uuid.UUID) -> None:
+def test_control_checking_first_and_claiming_then_lets_several_win(database: Database, account_id: uuid.UUID) -> None:
     from sqlalchemy import text
 
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
     import threading
 
-    everybody_looked = threading.Barrier(4)  # as many as the pool has connections
+    all_looked = threading.Barrier(4)  # as many as the pool has connections
 
     def look_then_take() -> object:
         with database.transaction() as session:
             free = factories.state_of(session, job_id) is State.QUEUED
-            everybody_looked.wait(10)
+            all_looked.wait(10)
             if not free:
                 return None
             return session.execute(

@@ -110,8 +110,8 @@ def test_control_without_the_sweep_all_of_it_is_still_there(
         let_days_pass(session, DAYS + 1, old)
     assert sweep(database, settings, retention_days=DAYS + 2) == 0
     with database.transaction() as session:
-        said = everything(session)
-        assert f"{MARK} title" in said and f"About {MARK}." in said and MARK.encode().hex() in said
+        content = everything(session)
+        assert f"{MARK} title" in content and f"About {MARK}." in content and MARK.encode().hex() in content
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "retry_wait", "cancel_requested"])
@@ -152,7 +152,9 @@ def test_the_document_goes_with_the_last_job_about_it(
         assert not content_kept(session, second)
 
 
-def test_the_same_wish_afterwards_is_one_new_job(database: Database, settings: Settings, account_id: uuid.UUID) -> None:
+def test_the_same_request_afterwards_is_one_new_job(
+    database: Database, settings: Settings, account_id: uuid.UUID
+) -> None:
     with database.transaction() as session:
         old = finished(session, account_id, idempotency_key="k")
         assert factories.submit(session, account_id, MARK.encode()).job_id == old

@@ -29,17 +29,17 @@ def watch(database: Database, settings: Settings) -> Alerts:
     return Alerts(database.transaction, settings.model_copy(update=WATCHED))
 
 
-def told(watch: Alerts) -> list[tuple[str, str]]:
-    return [(telling.what, str(telling.kind)) for telling in watch.step()]
+def step(watch: Alerts) -> list[tuple[str, str]]:
+    return [(notification.what, str(notification.kind)) for notification in watch.step()]
 
 
-def told_by_four(watch: Alerts) -> list[tuple[str, str]]:
-    seen = factories.all_at_once([lambda: told(watch)] * 4)
-    assert all(isinstance(one, list) for one in seen), seen
-    return [telling for one in seen if isinstance(one, list) for telling in one]
+def step_of_four_workers(watch: Alerts) -> list[tuple[str, str]]:
+    seen = factories.all_at_once([lambda: step(watch)] * 4)
+    assert all(isinstance(found, list) for found in seen), seen
+    return [notification for found in seen if isinstance(found, list) for notification in found]
 
 
-def owed(database: Database) -> list[str]:
+def owed_notices(database: Database) -> list[str]:
     with database.transaction() as session:
         return list(session.execute(text("SELECT what || ' ' || channel FROM notices ORDER BY 1")).scalars())
 
@@ -60,50 +60,55 @@ def resume_the_lane(database: Database, settings: Settings) -> None:
         lanes.resume(session, settings.lane, by="ada", spread_seconds=0)
 
 
-def test_many_workers_tell_once_that_it_began_and_once_that_it_is_over(
+def test_many_workers_notify_once_that_it_began_and_once_that_it_is_over(
     database: Database, settings: Settings, watch: Alerts
 ) -> None:
-    assert told(watch) == []
+    assert step(watch) == []
     stop_the_lane(database, settings)
-    assert told_by_four(watch) == [("alert.began", "lane_stopped")]
-    assert owed(database) == ["alert.began email", "alert.began webhook"]
-    assert told(watch) == []
+    assert step_of_four_workers(watch) == [("alert.began", "lane_stopped")]
+    assert owed_notices(database) == ["alert.began email", "alert.began webhook"]
+    assert step(watch) == []
     resume_the_lane(database, settings)
-    assert told(watch) == [], "it has to be calm for a while"
+    assert step(watch) == [], "it has to be calm for a while"
     let_time_pass(database, 301)
-    assert told_by_four(watch) == [("alert.over", "lane_stopped")]
-    assert owed(database) == ["alert.began email", "alert.began webhook", "alert.over email", "alert.over webhook"]
+    assert step_of_four_workers(watch) == [("alert.over", "lane_stopped")]
+    assert owed_notices(database) == [
+        "alert.began email",
+        "alert.began webhook",
+        "alert.over email",
+        "alert.over webhook",
+    ]
     stop_the_lane(database, settings)
-    assert told(watch) == [("alert.began", "lane_stopped")], "the next time is a new alert"
+    assert step(watch) == [("alert.began", "lane_stopped")], "the next time is a new alert"
 
 
-def test_a_limit_that_wavers_tells_once(database: Database, settings: Settings, watch: Alerts) -> None:
+def test_a_value_near_its_threshold_notifies_once(database: Database, settings: Settings, watch: Alerts) -> None:
     stop_the_lane(database, settings)
-    assert len(told(watch)) == 1
+    assert len(step(watch)) == 1
     for _ in range(3):
         resume_the_lane(database, settings)
-        assert told(watch) == []
+        assert step(watch) == []
         let_time_pass(database, 200)
         stop_the_lane(database, settings)
-        assert told(watch) == []
+        assert step(watch) == []
 
 
-def test_one_that_lasts_is_told_again_once_a_day(database: Database, settings: Settings, watch: Alerts) -> None:
+def test_an_alert_that_lasts_is_repeated_once_a_day(database: Database, settings: Settings, watch: Alerts) -> None:
     stop_the_lane(database, settings)
-    told(watch)
+    step(watch)
     for _ in range(2):
         let_time_pass(database, 86_000)
-        assert told(watch) == []
+        assert step(watch) == []
         let_time_pass(database, 500)
-        assert told(watch) == [("alert.repeated", "lane_stopped")]
-        assert told(watch) == []
+        assert step(watch) == [("alert.repeated", "lane_stopped")]
+        assert step(watch) == []
     with database.transaction() as session:
         assert session.execute(text("SELECT count(DISTINCT key) FROM notices")).scalar_one() == 6
 
 
 def test_every_limit_is_measured(database: Database, settings: Settings, account_id: uuid.UUID, watch: Alerts) -> None:
     def passed() -> set[str]:
-        return {kind for _, kind in told(watch)}
+        return {kind for _, kind in step(watch)}
 
     with database.transaction() as session:
         late = factories.submit(session, account_id, b"waits").job_id
@@ -128,9 +133,7 @@ def test_every_limit_is_measured(database: Database, settings: Settings, account
         assert passed() == alerts
 
 
-def test_without_anybody_to_tell_the_alert_is_a_row_and_a_line_of_the_log(
-    database: Database, settings: Settings
-) -> None:
+def test_without_a_receiver_the_alert_is_a_row_and_a_line_of_the_log(database: Database, settings: Settings) -> None:
     stop_the_lane(database, settings)
-    assert told(Alerts(database.transaction, settings)) == [("alert.began", "lane_stopped")]
-    assert owed(database) == []
+    assert step(Alerts(database.transaction, settings)) == [("alert.began", "lane_stopped")]
+    assert owed_notices(database) == []

@@ -69,7 +69,7 @@ def test_a_notice_is_owed_once_under_its_key(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "told"),
+    ("ending", "expected"),
     [
         (State.SUCCEEDED, {"email", "webhook"}),
         (State.FAILED, {"email", "webhook"}),
@@ -77,7 +77,7 @@ def test_a_notice_is_owed_once_under_its_key(database: Database) -> None:
     ],
 )
 def test_an_end_owes_its_owner_what_they_want_in_the_same_transaction(
-    database: Database, account_id: uuid.UUID, ending: State, told: set[str]
+    database: Database, account_id: uuid.UUID, ending: State, expected: set[str]
 ) -> None:
     with database.transaction() as session:
         wants_everything(session, account_id)
@@ -102,7 +102,7 @@ def test_an_end_owes_its_owner_what_they_want_in_the_same_transaction(
         end(session)
     with database.transaction() as session:
         owed = {notice.channel: notice for notice in all_notices(session)}
-        assert set(owed) == told
+        assert set(owed) == expected
         assert {notice.what for notice in owed.values()} == {f"job.{ending}"}
         hook = owed["webhook"]
         assert (hook.target, hook.facts["id"], hook.facts["state"]) == (URL, str(job_id), ending)
@@ -205,7 +205,7 @@ def test_the_pauses_grow_over_about_a_day_and_then_it_is_given_up(database: Data
         assert take(session) == []
 
 
-def test_what_would_end_the_same_way_is_given_up_at_once(database: Database) -> None:
+def test_a_permanent_failure_is_given_up_at_once(database: Database) -> None:
     with database.transaction() as session:
         owe(session)
         (notice,) = take(session)
@@ -228,7 +228,7 @@ def test_two_senders_never_take_the_same(database: Database) -> None:
     assert sorted(taken) == [f"n{number}" for number in range(8)]
 
 
-def test_somebody_with_many_keeps_nobody_waiting(database: Database) -> None:
+def test_a_target_with_many_does_not_hold_up_the_others(database: Database) -> None:
     with database.transaction() as session:
         for number in range(20):
             owe(session, f"many{number}")

@@ -148,7 +148,7 @@ def test_any_number_of_workers_keep_one_rate(desk: Desk, settings: Settings) -> 
         assert desk.progress(replay_id).replayed == expected
 
 
-def test_whoever_dies_in_the_middle_of_a_turn_has_done_nothing(desk: Desk) -> None:
+def test_a_crash_in_the_middle_of_a_turn_changes_nothing(desk: Desk) -> None:
     jobs = [desk.failed() for _ in range(2)]
     replay_id = desk.begin(Choice(category="auth"))
     desk.let_the_turn_come()

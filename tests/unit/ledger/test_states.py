@@ -49,12 +49,12 @@ def test_every_unfinished_state_can_be_moved_on() -> None:
         assert any(after != state for table in TRANSITIONS.values() if (after := table.get(state)))
 
 
-def test_a_wish_once_withdrawn_never_ends_in_success() -> None:
+def test_a_cancelled_job_never_ends_in_success() -> None:
     after_cancel = {table[State.CANCEL_REQUESTED] for table in TRANSITIONS.values() if State.CANCEL_REQUESTED in table}
     assert after_cancel == {State.CANCEL_REQUESTED, State.CANCELLED}
 
 
-def test_only_the_expiry_or_the_holder_takes_a_job_out_of_somebodys_hands() -> None:
+def test_only_the_expiry_or_the_holder_ends_a_claim() -> None:
     for event, table in TRANSITIONS.items():
         for before, after in table.items():
             if before in HELD and after not in HELD:
