@@ -71,7 +71,7 @@ _handler: DeliveryHandler | None = None
 
 def set_handler(desk: DeliveryHandler | None) -> None:
     """Set where this process takes deliveries in. RQ calls `deliver` by name, so it cannot be handed over."""
-    global _desk
+    global _handler
     _handler = desk
 
 
