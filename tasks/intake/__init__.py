@@ -1,6 +1,6 @@
-"""Bytes → text, in a child process that can be killed, within limits of time, memory and size.
+"""Turns documents into text, in a child process that can be killed, within limits of time, memory and size.
 
-Hostile files are met by parsers in `extract` and below, which only the child imports. `sniff` and `clean` parse
+Only the child imports `extract` and the parsers below it, since these parse hostile files. `sniff` and `clean` parse
 nothing and may be used anywhere.
 """
 
@@ -32,7 +32,7 @@ _shared_lock = threading.Lock()
 
 
 def read_document(data: bytes, filename: str | None, limits: Limits) -> Reading:
-    """Read `data` with this process's own pool, made at the first use. Raises as `IntakePool.read` does."""
+    """Read `data` with the pool of this process, which the first call creates. Raises as `IntakePool.read` does."""
     global _shared
     with _shared_lock:
         if _shared is None:

@@ -1,7 +1,7 @@
-"""Text that every later station can hold: PostgreSQL, JSON, the provider's API, a page.
+"""Cleans text so that PostgreSQL, JSON, the provider's API and a page can all hold it.
 
-Readers see what a model sees: characters that print nothing, but could carry a message past the person who hands the
-document in, are taken out. Those that scripts and emoji are made of stay, where scripts and emoji use them.
+Users see what a model sees: invisible characters that could carry a message past the user who hands the document in
+are removed. Invisible characters that scripts and emoji need stay where scripts and emoji use them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _INVISIBLE = (
     + "".join(f"{chr((plane << 16) + 0xFFFE)}{chr((plane << 16) + 0xFFFF)}" for plane in range(1, 17))
     + "]"
 )
-_UNWANTED = re.compile(f"({_TAG_FLAG})|{_INVISIBLE}+")
+_REMOVED = re.compile(f"({_TAG_FLAG})|{_INVISIBLE}+")
 _LOOSE_MARKS = re.compile(f"(?:^|(?<=[\x00-\x7f{_MARKS}]))[{_MARKS}]+")
-# Beside right-to-left letters a mark may stand first, or after a full stop or a Latin word: it is made for that.
+# Next to right-to-left letters a mark may come first, or follow a full stop or a Latin word: that is its purpose.
 _LOOSE_BESIDE_LETTERS = re.compile(f"(?<=[{_MARKS}])[{_MARKS}]+|(?:^|(?<=[\x00-\x7f]))[\u200c\u200d]+[{_MARKS}]*")
 _ANY_MARK = re.compile(f"[{_MARKS}]")
-# Which selector stands where could spell a message too, so they stay only where something has more than one shape.
+# A sequence of variation selectors could spell a message too, so they stay only after characters that have variants.
 _LOOSE_SELECTORS = re.compile(
     "(?:^|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef]))[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
     "|(?<![#*0-9\u203c-\u33ff\U0001f000-\U0001faff\xa9\xae])[\ufe0e\ufe0f]"
@@ -41,16 +41,16 @@ _LOOSE_SELECTORS = re.compile(
 
 
 def clean(text: str) -> str:
-    """Return `text` as it may be stored, shown and sent.
+    """Return `text` in a form that can be stored, shown and sent.
 
-    The halves of a split character are joined, or become U+FFFD where the other half is missing. Every sort of line
-    end becomes a newline. NUL, controls, byte-order marks, zero-width, direction-override and tag characters, and
-    noncharacters go. Cleaning twice changes nothing more.
+    Joins the halves of a split character, and replaces a lone half by U+FFFD. Replaces every kind of line end by a
+    newline. Removes NUL, controls, byte-order marks, zero-width, direction-override and tag characters, and
+    noncharacters. Cleaning a cleaned text changes nothing.
     """
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = _NEWLINES.sub("\n", text)
-    text = _UNWANTED.sub(lambda match: match[1] or "", text)
+    text = _REMOVED.sub(lambda match: match[1] or "", text)
     text = _LOOSE_SELECTORS.sub("", text)
     return "\n".join(map(_without_loose_marks, text.split("\n"))) if _ANY_MARK.search(text) else text
 

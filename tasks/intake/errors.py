@@ -1,4 +1,4 @@
-"""Why a document was not read. One list of codes, one exception that carries them."""
+"""The reasons why a document was not read: one list of codes, and one exception that carries them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tasks.ledger.errors import Category, JobError
 
 
 class Refusal(StrEnum):
-    """What is the matter with a document. The sentence a person reads is chosen elsewhere, from this word."""
+    """Names the reason why a document was refused. The web app chooses the sentence for the user by this code."""
 
-    EMPTY = "empty"  # no bytes, or nothing but white space
+    EMPTY = "empty"  # no bytes, or only white space
     NO_TEXT = "no_text"  # well formed, but holds no characters: most likely scanned pages
     LOCKED = "locked"  # cannot be opened without a password
-    DAMAGED = "damaged"  # says it is of a kind we read, but cannot be read to its end
+    DAMAGED = "damaged"  # claims a kind that we read, but cannot be read to its end
     TOO_LARGE_UNPACKED = "too_large_unpacked"
     TOO_MANY_PAGES = "too_many_pages"
     TOO_LONG = "too_long"  # more characters than we send to a model
@@ -25,7 +25,7 @@ class Refusal(StrEnum):
 
 
 class DocumentRefused(JobError):
-    """The document itself is the reason: reading the same bytes again would end the same way, so never retried."""
+    """Raised when the document itself is the reason. Never retried: the same bytes would be refused again."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(Category.INVALID_DOCUMENT, refusal.value)
@@ -33,4 +33,4 @@ class DocumentRefused(JobError):
 
 
 class ReadAbandoned(Exception):
-    """The caller withdrew, or the pool was closed, before the document was read; nothing is known about it."""
+    """Raised when the caller cancelled or the pool was closed before the document was read. Says nothing about it."""

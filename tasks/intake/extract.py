@@ -1,4 +1,4 @@
-"""One document → one Reading, in this process. Only imported in the child: here hostile bytes meet parsers."""
+"""Extracts the text of one document in this process. Imported only in the child, because it parses hostile bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.intake.types import Limits, Reading
 
 
 def extract(data: bytes, filename: str | None, limits: Limits) -> Reading:
-    """Read `data` to its end. Raises DocumentRefused. Time and memory are bounded by whoever runs this process."""
+    """Read `data` to its end. The sandbox around this process bounds time and memory. Raises DocumentRefused."""
     kind = sniff(data, filename, limits.max_unpacked_bytes)
     raw, facts = _read(kind, data, limits)
     text = clean(raw)

@@ -1,6 +1,6 @@
-"""What a file is, decided by its content. Cheap and safe enough for the web process: nothing is parsed or unpacked.
+"""Detects the kind of a file by its content. Cheap and safe enough for the web process: no document is parsed.
 
-The name decides only where content cannot: Markdown, CSV and plain text are all just text.
+The file name decides only where content cannot: Markdown, CSV and plain text are all just text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_UNPACKED_BYTES = 32 * 1024 * 1024
 
 
 class Kind(StrEnum):
-    """A kind of document that we read. The value is stored, and shown to programs."""
+    """Represents a kind of document that we read. The value is stored, and part of the API."""
 
     TXT = "txt"
     MARKDOWN = "markdown"
@@ -29,21 +29,7 @@ class Kind(StrEnum):
     ODT = "odt"
     RTF = "rtf"
 
-    @property
-    def mime_type(self) -> str:
-        return _MIME_TYPES[self]
 
-
-_MIME_TYPES = {
-    Kind.TXT: "text/plain",
-    Kind.MARKDOWN: "text/markdown",
-    Kind.HTML: "text/html",
-    Kind.CSV: "text/csv",
-    Kind.PDF: "application/pdf",
-    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    Kind.ODT: "application/vnd.oasis.opendocument.text",
-    Kind.RTF: "application/rtf",
-}
 TEXT_KINDS = frozenset({Kind.TXT, Kind.MARKDOWN, Kind.HTML, Kind.CSV})
 
 _BY_ENDING = {
@@ -62,27 +48,26 @@ _IMAGES = re.compile(
     rb"|.{4}ftyp(?:hei[cfmsx]|hev[cx]|mif1|avi[fs])|\xff\x0a|\0\0\0\x0cJXL |\0\0\0\x0cjP  ",
     re.DOTALL,
 )
-# Kinds that are text enough to pass for text, but are no documents.
-_OTHERS = re.compile(rb"%!PS|\x7fELF|MZ.{30}.*\0\0\0|\x1f\x8b|Rar!\x1a|7z\xbc\xaf|SQLite format 3\0", re.DOTALL)
+# File types that could pass for text but are not documents.
+_UNSUPPORTED = re.compile(rb"%!PS|\x7fELF|MZ.{30}.*\0\0\0|\x1f\x8b|Rar!\x1a|7z\xbc\xaf|SQLite format 3\0", re.DOTALL)
 _HTML_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->)*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _SVG_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!doctype\s+svg[^>]*>)*<svg[\s>]", re.IGNORECASE | re.DOTALL)
 _DOCX_MAIN = re.compile(r"word/document\d*\.xml")
-_ODT_TYPES = (_MIME_TYPES[Kind.ODT], _MIME_TYPES[Kind.ODT] + "-template")
-_MAY_HOLD_TEXT = re.compile(r"(?:word/(?:document|header|footer|footnotes|endnotes)\d*|content|styles)\.xml")
+_ODT_TYPES = ("application/vnd.oasis.opendocument.text", "application/vnd.oasis.opendocument.text-template")
+_PARTS_WITH_TEXT = re.compile(r"(?:word/(?:document|header|footer|footnotes|endnotes)\d*|content|styles)\.xml")
 _TAG = re.compile(rb"<[^>]*>")
 _SAMPLE = 64 * 1024
 _HEAD = 4096
-_STRAYS = 3
-"""So many bytes that no text has are no proof of anything, however short the file."""
-_NO_TEXT_BYTES = bytes({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F})
+_MAX_STRAY_BYTES = 3  # this few prove nothing, however short the file
+_NOT_TEXT_BYTES = bytes({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F})
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 def sniff(data: bytes, filename: str | None, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> Kind:
-    """Say what kind of document `data` is.
+    """Return the kind of document that `data` is.
 
-    Raises DocumentRefused for what we do not read, for nothing at all, and for zipped documents that declare to be
-    encrypted, or larger than `max_unpacked_bytes` when unpacked.
+    Raises DocumentRefused for kinds that we do not read, for empty files, and for zipped documents that declare
+    themselves encrypted, or larger than `max_unpacked_bytes` when unpacked.
     """
     if not data.strip():
         raise DocumentRefused(Refusal.EMPTY)
@@ -99,7 +84,7 @@ def sniff(data: bytes, filename: str | None, max_unpacked_bytes: int = MAX_UNPAC
         return Kind.RTF
     if _IMAGES.match(data[:64]):
         raise DocumentRefused(Refusal.IMAGE)
-    if _OTHERS.match(data[:512]) or _looks_binary(data):
+    if _UNSUPPORTED.match(data[:512]) or _looks_binary(data):
         raise DocumentRefused(Refusal.UNSUPPORTED)
     return _text_kind(data, filename)
 
@@ -121,15 +106,15 @@ def _zipped_kind(archive: zipfile.ZipFile, max_unpacked_bytes: int) -> Kind:
 
 
 def _is_blank(archive: zipfile.ZipFile) -> bool:
-    """Whether a small document is nothing but tags. Not parsed: without them and white space nothing is left."""
-    names = [name for name in archive.NameToInfo if _MAY_HOLD_TEXT.fullmatch(name)]
+    """Return True if a small document holds only tags and white space. Removes tags by a pattern, parses nothing."""
+    names = [name for name in archive.NameToInfo if _PARTS_WITH_TEXT.fullmatch(name)]
     if sum(archive.getinfo(name).file_size for name in names) > _SAMPLE:
         return False
     return not any(_TAG.sub(b"", read_part(archive, name, _SAMPLE)).strip() for name in names)
 
 
 def _declared_type(archive: zipfile.ZipFile) -> str:
-    """What the `mimetype` member of an OpenDocument file says; empty when there is none."""
+    """Return the content of the `mimetype` member of an OpenDocument file; empty if there is none."""
     try:
         with archive.open("mimetype") as stream:
             return stream.read(128).decode("ascii", "replace").strip()
@@ -138,11 +123,14 @@ def _declared_type(archive: zipfile.ZipFile) -> str:
 
 
 def _ole_refusal(data: bytes) -> Refusal:
-    """Old Office files and locked new ones share a container; its directory names what is in it, in UTF-16."""
+    """Return the reason to refuse an OLE container, which both old Office files and locked new ones use.
+
+    Its directory names the contents, in UTF-16.
+    """
     if "EncryptedPackage".encode("utf-16-le") in data:
         return Refusal.LOCKED
-    others = ("Workbook", "PowerPoint Document", "__substg1.0_")
-    if any(name.encode("utf-16-le") in data for name in others):
+    not_word = ("Workbook", "PowerPoint Document", "__substg1.0_")
+    if any(name.encode("utf-16-le") in data for name in not_word):
         return Refusal.UNSUPPORTED
     return Refusal.LEGACY_WORD
 
@@ -151,8 +139,8 @@ def _looks_binary(data: bytes) -> bool:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or wide_encoding(data):
         return False
     sample = data[:_SAMPLE]
-    printable = sample.translate(None, _NO_TEXT_BYTES)
-    return len(sample) - len(printable) > max(_STRAYS, 0.03 * len(sample))
+    printable = sample.translate(None, _NOT_TEXT_BYTES)
+    return len(sample) - len(printable) > max(_MAX_STRAY_BYTES, 0.03 * len(sample))
 
 
 def _text_kind(data: bytes, filename: str | None) -> Kind:

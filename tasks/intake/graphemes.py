@@ -1,4 +1,4 @@
-"""Where one character ends and the next begins, as a person counts them."""
+"""Finds the borders between characters as a person counts them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ _HANGUL_PARTS = ("\u1160", "\u11ff")
 
 
 def is_border(text: str, at: int) -> bool:
-    """Whether one may cut before `text[at]`. A careful part of https://unicode.org/reports/tr29/."""
+    """Return True if a cut before `text[at]` splits no character.
+
+    Implements a cautious subset of https://unicode.org/reports/tr29/.
+    """
     before, after = text[at - 1], text[at]
     if before == "\u200d" or after in _JOINERS or _extends(after):
         return False
@@ -22,7 +25,7 @@ def is_border(text: str, at: int) -> bool:
 
 
 def _extends(character: str) -> bool:
-    """Marks, variation selectors, skin tones and the tags of flags belong to what stands before them."""
+    """Return True for marks, variation selectors, skin tones and tags of flags: they belong to the character before."""
     return (
         unicodedata.category(character) in ("Mn", "Me", "Mc")
         or "\U0001f3fb" <= character <= "\U0001f3ff"

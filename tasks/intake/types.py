@@ -1,4 +1,4 @@
-"""What a reading may cost at most, and what comes out of it."""
+"""The limits of a reading, and its result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tasks.intake.file_types import MAX_UNPACKED_BYTES, Kind
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one document may use.
+    """Sets the limits for reading one document.
 
-    `memory_bytes` is what the child may take on top of what it held before this document. `wall_seconds` counts from
-    the moment a child has the document, not the wait for a free child. `max_unpacked_bytes` is the sum over all parts
-    of a zipped document that are read.
+    `memory_bytes` is the memory that the child may allocate in addition to what it used before this document.
+    `wall_seconds` counts from when a child has the document, without the wait for a free child. `max_unpacked_bytes`
+    is the sum over all parts of a zipped document that are read.
     """
 
     wall_seconds: float = 20.0
@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Reading:
-    """A document that was read to its end: clean text, and only facts that were measured on the way.
+    """Represents a document that was read to its end: clean text, and facts, all of them measured during the reading.
 
     `facts` always holds `characters` and `words`. By kind: `pages`, `pages_with_text` and, if any, `pages_damaged`
     (PDF); `encoding` and `replaced_bytes` (text kinds); `rows` and `columns` (CSV); `embedded_unread`, if any: charts,

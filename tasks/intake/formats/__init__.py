@@ -1,1 +1,1 @@
-"""One reader for each document format. They run in the sandbox only."""
+"""The readers, one for each document format. They run in the sandbox only."""

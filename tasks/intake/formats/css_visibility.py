@@ -1,6 +1,6 @@
-"""Which elements of a web page its own style sheets hide, as a browser would decide: by weight, specificity and order.
+"""Finds the elements of a web page that its own CSS hides, as a browser would: by weight, specificity and order.
 
-Looked at are `display`, `visibility`, `opacity` and `font-size`, in `<style>` and in `style` attributes. Nothing is
+Evaluates `display`, `visibility`, `opacity` and `font-size`, in `<style>` and in `style` attributes. Nothing is
 fetched, so a linked sheet does not count; nor does a rule for printing, or for a window of a certain size.
 """
 
@@ -14,24 +14,23 @@ import cssselect2  # type: ignore[import-untyped]
 import tinycss2  # type: ignore[import-untyped]
 from lxml import etree
 
-_LONGEST_SHEET = 512 * 1024
+_MAX_SHEET_CHARS = 512 * 1024
 _SCREEN = re.compile(r"\s*(?:only\s+)?(?:screen|all)?\s*", re.IGNORECASE)
 _MAY_HIDE = re.compile(r"none|hidden|collapse|opacity|font-size|\\", re.IGNORECASE)
-_INLINE = (1, 0, 0, 0)
-"""The specificity of a `style` attribute, above every selector's."""
+_INLINE = (1, 0, 0, 0)  # the specificity of a `style` attribute, above that of every selector
 
 Verdict = tuple[bool, bool]
-"""Whether a declaration hides, and whether it is marked as important."""
+"""Represents a declaration: True if it hides, and True if it is marked as important."""
 
 
-class Styles:
-    """What the sheets of one page say."""
+class PageStyles:
+    """Holds the visibility rules of one page."""
 
     def __init__(self, root: etree._Element) -> None:
         self._hidden: set[etree._Element] | None = None
         matcher, hides = cssselect2.Matcher(), False
         for sheet in root.iter("style"):
-            text = "".join(sheet.itertext())[:_LONGEST_SHEET]
+            text = "".join(sheet.itertext())[:_MAX_SHEET_CHARS]
             if not _MAY_HIDE.search(text):
                 continue
             for rule in _rules(tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)):
@@ -41,10 +40,10 @@ class Styles:
                     matcher.add_selector(selector, verdicts)
         if hides:
             wrapped = cssselect2.ElementWrapper.from_html_root(root)
-            self._hidden = {one.etree_element for one in wrapped.iter_subtree() if _is_hidden(one, matcher)}
+            self._hidden = {node.etree_element for node in wrapped.iter_subtree() if _is_hidden(node, matcher)}
 
-    def hide(self, element: etree._Element) -> bool:
-        """Whether this element is hidden, its parents aside."""
+    def hides(self, element: etree._Element) -> bool:
+        """Return True if this element itself is hidden, whether or not its parents are."""
         if self._hidden is not None:
             return element in self._hidden
         style = element.get("style")
@@ -74,9 +73,9 @@ def _selectors(prelude: Any) -> list[Any]:
 
 
 def _verdicts(declarations: Any) -> Iterator[tuple[str, Verdict]]:
-    for one in tinycss2.parse_blocks_contents(declarations, skip_comments=True, skip_whitespace=True):
-        if one.type == "declaration" and one.lower_name in ("display", "visibility", "opacity", "font-size"):
-            yield one.lower_name, (_hides(one.lower_name, one.value), one.important)
+    for node in tinycss2.parse_blocks_contents(declarations, skip_comments=True, skip_whitespace=True):
+        if node.type == "declaration" and node.lower_name in ("display", "visibility", "opacity", "font-size"):
+            yield node.lower_name, (_hides(node.lower_name, node.value), node.important)
 
 
 def _hides(name: str, value: Iterable[Any]) -> bool:
@@ -94,11 +93,11 @@ def _hides(name: str, value: Iterable[Any]) -> bool:
 
 def _is_hidden(element: Any, matcher: Any) -> bool:
     strongest: dict[str, tuple[tuple[Any, ...], bool]] = {}
-    said = [(specificity, order, verdicts) for specificity, order, _, verdicts in matcher.match(element)]
+    rules = [(specificity, order, verdicts) for specificity, order, _, verdicts in matcher.match(element)]
     style = element.etree_element.get("style")
     if style:
-        said.append((_INLINE, 0, dict(_verdicts(style))))
-    for specificity, order, verdicts in said:
+        rules.append((_INLINE, 0, dict(_verdicts(style))))
+    for specificity, order, verdicts in rules:
         for name, (hidden, important) in verdicts.items():
             weight = (important, (0, *specificity) if len(specificity) == 3 else specificity, order)
             if name not in strongest or weight >= strongest[name][0]:

@@ -1,12 +1,12 @@
-"""A web page → what a person reads on it.
+"""Extracts the text that a person reads on a web page.
 
-Out: scripts, styles, templates, comments, `noscript`, frames and other embedded things with their fallback text,
-drawings; every element with `hidden`, an unopened `dialog`, and what the page's own style sheets and `style` attributes
-hide, see `styles`. Image descriptions (`alt`) are not shown to a person who sees, so they are out as well. In: the
-title, closed `details`, and `aria-hidden` parts, which are hidden from screen readers only.
-Text hidden by a linked sheet, by a script, by colour or by position is read as visible.
+Leaves out scripts, styles, templates, comments, `noscript`, frames and other embedded content with its fallback text,
+drawings; every element with `hidden`, a `dialog` that is not open, and every element that the page's own style sheets
+and `style` attributes hide, see `css_visibility`. Image descriptions (`alt`) are left out as well, because a sighted
+reader does not see them. Keeps the title, closed `details`, and `aria-hidden` parts, which are hidden from screen
+readers only. Text hidden by a linked sheet, by a script, by colour or by position is read as visible.
 
-Nothing is fetched, and HTML knows no entities but those of the standard.
+Nothing is fetched, and only the entities of the HTML standard are resolved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from lxml import etree
 
 from tasks.intake.errors import DocumentRefused, Refusal
-from tasks.intake.formats.css_visibility import Styles
+from tasks.intake.formats.css_visibility import PageStyles
 
 _DROPPED = frozenset({
     "script", "style", "template", "noscript", "iframe", "object", "embed", "audio", "video", "canvas", "svg", "math",
@@ -35,18 +35,18 @@ _SPACES = re.compile(r"[ \t\n\r\f]+")
 
 
 def html_to_text(page: str) -> str:
-    """Return the visible text, one line per block, cells of a row divided by tabs.
+    """Return the visible text, one line per block, the cells of a row separated by tabs.
 
-    Raises DocumentRefused: damaged when it cannot be read to its end, too_much_memory.
+    Raises DocumentRefused: damaged if the page cannot be read to its end; too_much_memory.
     """
-    # libxml2 ends its work at the first NUL.
+    # libxml2 stops at the first NUL.
     markup = page.replace("\0", "").encode("utf-8", "replace")
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         root = etree.fromstring(markup, parser)
     except etree.XMLSyntaxError:
         root = None
-    # Any other fault is repaired; after a fatal one (nested too deeply, say) the rest of the page is missing.
+    # The parser repairs all other errors; after a fatal error (nested too deeply, say) the rest of the page is missing.
     fatal = {error.type for error in parser.error_log.filter_from_fatals()}
     if etree.ErrorTypes.ERR_NO_MEMORY in fatal:
         raise DocumentRefused(Refusal.TOO_MUCH_MEMORY)
@@ -55,29 +55,29 @@ def html_to_text(page: str) -> str:
     return "" if root is None else _Writer().write(root)
 
 
-def _is_seen(element: etree._Element, styles: Styles) -> bool:
+def _is_visible(element: etree._Element, styles: PageStyles) -> bool:
     if element.tag in _DROPPED or element.get("hidden") is not None:
         return False
     if element.tag == "dialog" and element.get("open") is None:
         return False
-    return not styles.hide(element)
+    return not styles.hides(element)
 
 
 class _Writer:
-    """Walks a page without recursion, so that no depth of nesting can break it."""
+    """Writes the text of a page. Walks it without recursion, so that no depth of nesting can break it."""
 
     def __init__(self) -> None:
         self._out: list[str] = []
         self._preformatted = 0
-        self._unseen: etree._Element | None = None
+        self._skipped: etree._Element | None = None
 
     def write(self, root: etree._Element) -> str:
-        styles = Styles(root)
+        styles = PageStyles(root)
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
-            if event == "start" and not _is_seen(element, styles):
+            if event == "start" and not _is_visible(element, styles):
                 walk.skip_subtree()
-                self._unseen = element
+                self._skipped = element
             elif event == "start":
                 self._open(element)
             else:
@@ -97,8 +97,8 @@ class _Writer:
         self._add(element.text)
 
     def _close(self, element: etree._Element) -> None:
-        if element is self._unseen:
-            self._unseen = None
+        if element is self._skipped:
+            self._skipped = None
         else:
             self._preformatted -= element.tag in ("pre", "textarea")
             if element.tag in ("td", "th"):

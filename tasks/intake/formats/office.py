@@ -1,8 +1,8 @@
-"""DOCX and ODT → text. Only imported in the child process.
+"""Extracts the text of DOCX and ODT files. Only imported in the child process.
 
 Both are zipped XML. The parts that hold text are read through a streaming parser, so memory does not grow with the
-number of elements, and must be well formed to their end: half a document is refused, not passed off as a whole one.
-Read is what the finished document shows: deleted passages, hidden text, comments and field codes are left out.
+number of elements, and must be well formed to their end: half a document is refused, not passed off as complete.
+The text is that of the finished document: deleted passages, hidden text, comments and field codes are left out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Target(Protocol[T_co]):
-    """What lxml's streaming parser talks to."""
+class ParserTarget(Protocol[T_co]):
+    """Receives the events of lxml's streaming parser, which calls this a parser target."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None: ...
     def end(self, tag: str) -> None: ...
@@ -35,7 +35,7 @@ class Target(Protocol[T_co]):
 
 
 def docx_to_text(data: bytes, max_unpacked_bytes: int, max_chars: int) -> tuple[str, dict[str, int | str]]:
-    """Return headers, body, notes and footers, and how many charts, diagrams and embedded files were not read.
+    """Return headers, body, notes and footers, and the number of charts, diagrams and embedded files not read.
 
     Raises DocumentRefused: damaged, locked, too_large_unpacked, too_long.
     """
@@ -53,7 +53,7 @@ def docx_to_text(data: bytes, max_unpacked_bytes: int, max_chars: int) -> tuple[
     parts = read_parts(archive, [*headers, main, *notes, *footers, sheet], max_unpacked_bytes)
     hidden = _parse(parts.pop(sheet), HiddenStyles()) if sheet in parts else frozenset()
     targets = {name: WordText(2 * max_chars, hidden) for name in parts}
-    # Each section has headers of its own, most often with the same words: said once.
+    # Every section has its own headers, most often with the same words: the dict keeps each text once.
     texts = dict.fromkeys(_parse(part, targets[name]) for name, part in parts.items())
     unread = sum(1 for name in names if re.fullmatch(rf"{folder}/{_UNREAD}", name))
     unread += sum(target.unread for target in targets.values())
@@ -61,7 +61,7 @@ def docx_to_text(data: bytes, max_unpacked_bytes: int, max_chars: int) -> tuple[
 
 
 def odt_to_text(data: bytes, max_unpacked_bytes: int, max_chars: int) -> tuple[str, dict[str, int | str]]:
-    """Return headers and footers, body and notes, and how many embedded objects were not read.
+    """Return headers and footers, body and notes, and the number of embedded objects not read.
 
     Raises DocumentRefused: damaged, locked, too_large_unpacked, too_long.
     """
@@ -72,31 +72,32 @@ def odt_to_text(data: bytes, max_unpacked_bytes: int, max_chars: int) -> tuple[s
         raise DocumentRefused(Refusal.LOCKED)
     if "content.xml" not in parts:
         raise DocumentRefused(Refusal.DAMAGED)
-    margins = OdtText(2 * max_chars)
-    above = _parse(parts["styles.xml"], margins) if "styles.xml" in parts else ""
-    body = _parse(parts["content.xml"], OdtText(2 * max_chars, frozenset(margins.hidden_styles)))
+    styles = OdtText(2 * max_chars)
+    headers_and_footers = _parse(parts["styles.xml"], styles) if "styles.xml" in parts else ""
+    body = _parse(parts["content.xml"], OdtText(2 * max_chars, frozenset(styles.hidden_styles)))
     unread = sum(1 for name in archive.NameToInfo if re.fullmatch(r"Object [^/]+/content\.xml", name))
-    return "\n\n".join(text for text in (above, body) if text), {"embedded_unread": unread} if unread else {}
+    text = "\n\n".join(part for part in (headers_and_footers, body) if part)
+    return text, {"embedded_unread": unread} if unread else {}
 
 
 class _NoDoctype:
-    """Passes events on, and refuses a document type: no writer of these formats makes one, only attacks do."""
+    """Passes events on, and refuses a document type: no program writes one in these formats, only attackers do."""
 
-    def __init__(self, target: Target[object]) -> None:
+    def __init__(self, target: ParserTarget[object]) -> None:
         self.start, self.end, self.data, self.close = target.start, target.end, target.data, target.close
 
     def doctype(self, name: str | None, public_id: str | None, system_url: str | None) -> None:
         raise DocumentRefused(Refusal.DAMAGED)
 
 
-def _parse(part: bytes, target: Target[T]) -> T:
+def _parse(part: bytes, target: ParserTarget[T]) -> T:
     parser = etree.XMLParser(
         target=_NoDoctype(target), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
     )
     try:
         for start in range(0, len(part), _PIECE):
             parser.feed(part[start : start + _PIECE])
-        found: T = parser.close()
+        result: T = parser.close()
     except etree.XMLSyntaxError:
         raise DocumentRefused(Refusal.DAMAGED) from None
-    return found
+    return result

@@ -1,8 +1,8 @@
-"""PDF → text, page by page, with PDFium. Only imported in the child process.
+"""Extracts the text of PDF files with PDFium, page by page. Only imported in the child process.
 
-PDFium and not pypdf: it is ten times as fast, bounded in what it holds, and repairs what readers of PDF are used to
-repair. Read page by page, so that the page count is known before any page is read, a page of absurd size can be made
-small first, and one page's trouble (half of a character, say) stays that page's trouble.
+PDFium and not pypdf: it is ten times as fast, its memory is bounded, and it repairs the errors that PDF viewers usually
+repair. Page by page, so that the page count is known before any page is read, a page of absurd size can be cut first,
+and an error in one page (half of a character, say) affects that page only.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pypdfium2.raw as pdfium
 
 from tasks.intake.errors import DocumentRefused, Refusal
 
-# What the PDF standard calls the largest page. PDFium reserves memory by the size of a page before it reads it.
-_LARGEST_SIDE = 14_400
+# The largest page that the PDF standard allows. PDFium reserves memory by the size of a page before it reads it.
+_MAX_SIDE = 14_400
 _LINE_END_HYPHEN = re.compile("\x02(?:\r?\n)?")
 
 
 def pdf_to_text(data: bytes, max_pages: int, max_chars: int) -> tuple[str, dict[str, int | str]]:
-    """Return the visible text, pages divided by an empty line, and page counts.
+    """Return the visible text, the pages separated by an empty line, and the page counts.
 
-    Raises DocumentRefused: locked, damaged, too_many_pages, too_long (as soon as it is).
+    Raises DocumentRefused: locked, damaged, too_many_pages, or too_long (as soon as the limit is reached).
     """
     try:
         document = pypdfium2.PdfDocument(data)
@@ -47,7 +47,7 @@ def _read_pages(document: pypdfium2.PdfDocument, max_chars: int) -> tuple[str, d
         if text.strip():
             pages.append(text.strip())
             length += len(pages[-1])
-        # Twice, because cleaning may still take some out; the exact count comes after it.
+        # Twice the limit, because cleaning may still remove characters; the exact check comes after it.
         if length > 2 * max_chars:
             raise DocumentRefused(Refusal.TOO_LONG)
     if damaged == len(document):
@@ -61,22 +61,22 @@ def _read_pages(document: pypdfium2.PdfDocument, max_chars: int) -> tuple[str, d
 def _page_text(document: pypdfium2.PdfDocument, number: int) -> str:
     page = document[number]
     try:
-        if max(page.get_size()) > _LARGEST_SIDE:
-            page = _at_usual_size(document, page, number)
+        if max(page.get_size()) > _MAX_SIDE:
+            page = _cut_to_allowed_size(document, page, number)
         if pdfium.FPDFPage_GetAnnotCount(page) > 0:
             page = _with_filled_fields(document, page, number)
         with contextlib.closing(page.get_textpage()) as text_page:
-            # Bounded by the page: what stands beside it no person sees. A lone surrogate is mended by `clean`.
+            # Bounded by the page, because nobody sees text outside it. `clean` replaces a lone surrogate.
             text = text_page.get_text_bounded(errors="surrogatepass")
     finally:
         page.close()
     return _LINE_END_HYPHEN.sub("-\n", text)
 
 
-def _at_usual_size(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, number: int) -> pypdfium2.PdfPage:
-    """The same page, cut to the largest allowed size; sizes are only read when a page is opened, so it is reopened."""
+def _cut_to_allowed_size(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, number: int) -> pypdfium2.PdfPage:
+    """Return the same page, cut to the largest allowed size. Reopens it: PDFium reads sizes only on opening a page."""
     left, bottom, _, _ = page.get_mediabox()
-    box = (left, bottom, left + _LARGEST_SIDE, bottom + _LARGEST_SIDE)
+    box = (left, bottom, left + _MAX_SIDE, bottom + _MAX_SIDE)
     page.set_mediabox(*box)
     page.set_cropbox(*box)
     page.close()
@@ -84,7 +84,7 @@ def _at_usual_size(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, num
 
 
 def _with_filled_fields(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, number: int) -> pypdfium2.PdfPage:
-    """The same page with what was typed into its form fields made part of the page, as it looks on a screen."""
+    """Return the same page with the contents of its form fields made part of the page, as on a screen."""
     pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
     page.close()
     return document[number]

@@ -1,8 +1,8 @@
-"""RTF → text. Only used in the child process.
+"""Extracts the text of RTF files. Only used in the child process.
 
-One pass over the bytes, in linear time. Characters come as `\\'hh` bytes in the code page of the current font, or as
-`\\uN` with a fallback that is skipped. Groups that are no text (fonts, pictures, field codes, …) are passed over, and
-so are hidden and deleted passages. A group left open means that the end is missing: refused, not passed off as a whole.
+Reads the bytes once, in linear time. Characters come as `\\'hh` bytes in the code page of the current font, or as
+`\\uN` with a fallback that is skipped. Skips groups that are not text (fonts, pictures, field codes, …), and hidden and
+deleted passages. A group left open means that the end is missing: refused, not passed off as complete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_TEXT = frozenset({
     b"atnid", b"atnauthor", b"bkmkstart", b"bkmkend", b"xe", b"tc", b"tcn", b"private", b"mmathPr", b"docvar",
     b"template", b"operator", b"comment", b"falt", b"panose", b"fontemb", b"fontfile",
 })  # fmt: skip
-# Starred groups may be passed over by readers that do not know them; these hold text.
+# Readers may skip a starred group that they do not know; these hold text.
 _STARRED_TEXT = frozenset((b"shpinst", b"footnote", b"shppict"))
 _WRITTEN = {
     b"par": "\n", b"line": "\n", b"sect": "\n", b"page": "\n", b"row": "\n", b"nestrow": "\n", b"cell": "\t",
@@ -45,17 +45,17 @@ _KNOWN_PAGES = frozenset((437, 708, 720, 737, 775, 850, 852, 855, 857, 860, 861,
 
 @dataclass(frozen=True)
 class _Group:
-    """What a `{` remembers and its `}` brings back."""
+    """Holds the settings that a `{` saves and its `}` restores."""
 
     no_text: bool = False
-    fonts: bool = False  # inside the font table, where fonts are described and not chosen
+    fonts: bool = False  # inside the font table, where `\\f` describes a font and does not choose it
     hidden: bool = False
     fallback: int = 1  # characters that follow each \\uN for readers that do not know it
     font: int = -1
 
 
 def rtf_to_text(data: bytes, max_chars: int) -> str:
-    """Return the text. Raises DocumentRefused: damaged, too_long."""
+    """Return the text of an RTF file. Raises DocumentRefused: damaged, too_long."""
     reader = _Reader(max_chars)
     position = data.index(b"{")
     while position < len(data):
@@ -69,6 +69,8 @@ def rtf_to_text(data: bytes, max_chars: int) -> str:
 
 
 class _Reader:
+    """Collects the text of a file, token by token. `done` is True after the end of the outermost group."""
+
     def __init__(self, max_chars: int) -> None:
         self.done = False
         self._group = _Group()
@@ -86,7 +88,7 @@ class _Reader:
         return re.sub(r"[\t ]+\n", "\n", "".join(self._out)).strip()
 
     def take(self, match: re.Match[bytes]) -> int:
-        """Take one token in; return how many raw bytes after it belong to it."""
+        """Handle one token. Returns the number of raw bytes after it that belong to it."""
         if match["brace"]:
             self._take_brace(match["brace"])
         elif match["word"]:
@@ -152,7 +154,7 @@ class _Reader:
 
     def _take_unicode(self, number: int) -> None:
         code = number % 0x10000
-        # Symbol fonts put their glyphs at U+F020 and up: the low byte is the character that was typed, B7 is a bullet.
+        # Symbol fonts have their glyphs at U+F020 and up: the low byte is the character as typed, B7 is a bullet.
         self._write("•" if code == 0xF0B7 else chr(code - 0xF000) if 0xF020 <= code <= 0xF07E else chr(code))
         self._skip = self._group.fallback
 
@@ -163,7 +165,7 @@ class _Reader:
     def _add_bytes(self, raw: bytes) -> None:
         skipped = min(self._skip, len(raw))
         self._skip -= skipped
-        # Two-byte characters come as two \\'hh, or as one and a plain letter, so they are decoded only when complete.
+        # A two-byte character comes as two \\'hh, or as one \\'hh and a plain letter, so bytes are decoded in runs.
         if not self._group.no_text and not self._group.hidden:
             self._bytes += raw[skipped:]
 

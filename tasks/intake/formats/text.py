@@ -1,7 +1,7 @@
-"""Bytes of text kinds → text. The order of guesses is fixed, so the same bytes always give the same text.
+"""Decodes the text kinds. The order of guesses is fixed, so the same bytes always give the same text.
 
-Byte-order mark, then UTF-16 and UTF-32 by their shape, then strict UTF-8; a file that is UTF-8 but for a few stray
-bytes stays UTF-8. Otherwise a legacy code page, see `legacy`.
+First the byte-order mark, then UTF-16 and UTF-32 by their patterns, then strict UTF-8; a file that is UTF-8 except for
+a few stray bytes counts as UTF-8. Otherwise a legacy code page, see `legacy_encodings`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tasks.intake.formats.utf16_detection import wide_encoding
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because this mark begins with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -27,7 +27,7 @@ _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0
 
 @dataclass(frozen=True)
 class Decoded:
-    """Text, the encoding it was read as, and how many bytes had no meaning in it and became U+FFFD."""
+    """Represents decoded text, its encoding, and the number of bytes without a meaning in it, which became U+FFFD."""
 
     text: str
     encoding: str
@@ -35,7 +35,7 @@ class Decoded:
 
 
 def decode(data: bytes, declared: str | None = None) -> Decoded:
-    """Decode `data`; `declared` is an encoding that the document itself names, tried before guessing."""
+    """Decode `data`. `declared` is an encoding that the document itself names; it is tried before guessing."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return _decode_as(data[len(mark) :], encoding)
@@ -52,7 +52,7 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
 
 
 def declared_in_html(data: bytes) -> str | None:
-    """The encoding named in a `<meta>` near the start, as Python calls it; None when there is none that we know."""
+    """Return the encoding named in a `<meta>` near the start, by its Python name; None if there is no known one."""
     found = _META_CHARSET.search(data[:2048])
     if not found:
         return None
@@ -62,7 +62,7 @@ def declared_in_html(data: bytes) -> str | None:
     try:
         codecs.lookup(name)
         b"x".decode(name)
-    except Exception:  # unknown, or a codec that is not text
+    except Exception:  # unknown, or a codec that is not for text
         return None
     return codecs.lookup(name).name
 
@@ -76,17 +76,17 @@ def _decode_as(data: bytes, encoding: str) -> Decoded:
 
 
 def _is_nearly_utf8(data: bytes) -> bool:
-    """Legacy text hits a valid UTF-8 sequence by chance only, so many of them with few strays are no chance."""
+    """Return True if valid sequences far outnumber stray bytes: legacy text has valid sequences only by chance."""
     text = data.decode("utf-8", "ignore")
     stray = len(data) - len(text.encode("utf-8"))
     return sum(1 for character in text if character > "\x7f") > 4 * stray
 
 
 def csv_facts(text: str) -> dict[str, int]:
-    """Count rows that hold something, and the columns of the widest. Empty when it does not parse as CSV.
+    """Count the rows that are not empty, and the columns of the widest. Returns {} if the text is not valid CSV.
 
-    The text itself is handed on as it is written: a cell that looks like a formula is only text here, and no cell loses
-    a quote or a line end.
+    The text itself stays as it is: a cell that looks like a formula is only text here, and no cell loses a quote or a
+    line end.
     """
     first = next((line for line in text.splitlines() if line.strip()), "")
     delimiter = max(",;\t|", key=first.count)

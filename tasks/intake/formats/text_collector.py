@@ -1,25 +1,25 @@
-"""What the readers of office formats write into: text that may not grow past its limit, and cells set apart."""
+"""The base class of the readers of office formats: collects text up to a limit, and separates cells."""
 
 from __future__ import annotations
 
 from tasks.intake.errors import DocumentRefused, Refusal
 
 
-class Written:
-    """The text so far. `_left` is how many characters may still come."""
+class TextCollector:
+    """Collects text. `_left` is the number of characters that may still be added."""
 
     _out: list[str]
     _left: int
 
-    def _end_of_cell(self, divider: str) -> None:
+    def _end_cell(self, separator: str) -> None:
         while self._out and self._out[-1] in ("\n", "\t"):
-            if self._out.pop() == "\t" and divider == "\t":
+            if self._out.pop() == "\t" and separator == "\t":
                 self._out.append("\t")
                 break
-        self._add(divider)
+        self._add(separator)
 
     def _begin_line(self) -> None:
-        """What comes next stands apart, as the text of a box does from the line that the box hangs on."""
+        """Start a new line, so that the text of a box is separate from the line that the box is anchored to."""
         if self._out and not self._out[-1].endswith("\n"):
             self._add("\n")
 
@@ -31,5 +31,5 @@ class Written:
 
 
 def local_name(tag: str) -> str:
-    """The name of an XML element or attribute without its namespace."""
+    """Return the name of an XML element or attribute without its namespace."""
     return tag.rpartition("}")[2]

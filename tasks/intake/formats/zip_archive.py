@@ -1,5 +1,5 @@
-"""Zipped documents, looked at with suspicion: nothing is unpacked before its declared size was summed, and nothing is
-unpacked further than that sum allows, whatever the file declared.
+"""Opens zipped documents safely: adds up the declared sizes before anything is unpacked, and never unpacks more than
+the limit, whatever the file declares.
 
 Pictures and other attachments are never unpacked, so they do not count.
 """
@@ -18,8 +18,8 @@ _PIECE = 256 * 1024
 
 
 def open_archive(data: bytes) -> zipfile.ZipFile:
-    """Read the table of contents, and only that. Raises DocumentRefused: damaged, locked, too_large_unpacked."""
-    # Counted before it is parsed, because parsing costs about a thousand times more per entry.
+    """Read only the table of contents. Raises DocumentRefused: damaged, locked, too_large_unpacked."""
+    # Entries are counted before the parsing, because parsing costs about a thousand times more per entry.
     if data.count(b"PK\x01\x02") > _MAX_MEMBERS:
         raise DocumentRefused(Refusal.TOO_LARGE_UNPACKED)
     try:
@@ -36,20 +36,20 @@ def _is_read(name: str) -> bool:
 
 
 def declared_unpacked_size(archive: zipfile.ZipFile) -> int:
-    """Bytes the archive says its text parts have when unpacked. A lie is caught by `read_parts`."""
+    """Return the declared unpacked size of the text parts in bytes. `read_parts` catches an archive that lies."""
     return sum(member.file_size for member in archive.infolist() if _is_read(member.filename))
 
 
 def check_declared_size(archive: zipfile.ZipFile, max_bytes: int) -> None:
-    """Raises DocumentRefused(too_large_unpacked) when the declared sizes alone are beyond `max_bytes`."""
+    """Raise DocumentRefused(too_large_unpacked) if the declared sizes alone exceed `max_bytes`."""
     if declared_unpacked_size(archive) > max_bytes:
         raise DocumentRefused(Refusal.TOO_LARGE_UNPACKED)
 
 
 def read_parts(archive: zipfile.ZipFile, names: Iterable[str], max_bytes: int) -> dict[str, bytes]:
-    """Unpack the named parts that exist, in the given order, and stop at `max_bytes` over all of them together.
+    """Unpack the named parts that exist, in the given order, up to `max_bytes` for all of them together.
 
-    Raises DocumentRefused: too_large_unpacked, or damaged (wrong checksum, cut short, unknown compression).
+    Raises DocumentRefused: too_large_unpacked, or damaged (wrong checksum, truncated, unknown compression).
     """
     parts: dict[str, bytes] = {}
     left = max_bytes
@@ -62,7 +62,7 @@ def read_parts(archive: zipfile.ZipFile, names: Iterable[str], max_bytes: int) -
 
 
 def read_part(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
-    """Unpack one part, never holding more than one piece beyond `max_bytes`. Raises as `read_parts` does."""
+    """Unpack one part. Never holds more than one piece beyond `max_bytes`. Raises as `read_parts` does."""
     member = archive.getinfo(name)
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DocumentRefused(Refusal.DAMAGED)

@@ -1,1 +1,1 @@
-"""The killable child process that reads documents, and how the worker talks to it."""
+"""The killable child process that reads documents, and the worker's side of the conversation with it."""

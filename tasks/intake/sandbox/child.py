@@ -1,9 +1,9 @@
 """The process that reads documents: `python -m tasks.intake.sandbox.child`.
 
-It loads all parsers once, then forks for each document that comes over its pipe. So every document meets fresh memory
-and hard limits of its own, and cannot leave anything behind for the next one. The fork answers; when it ends without
-an answer, this process ends too, and its exit code is the answer (`wire.Ending`). Forking is safe here, and only here:
-there is one thread, no connection and no lock.
+It loads all parsers once, then forks for each document that comes over its pipe. So every document has fresh memory
+and its own hard limits, and cannot leave anything behind for the next document. The fork sends the response; if it ends
+without a response, this process ends too, and its exit code says why (`protocol.Ending`). Forking is safe here, and
+only here: there is a single thread, no connection and no lock.
 """
 
 from __future__ import annotations
@@ -32,46 +32,47 @@ _forked: list[int] = []
 
 
 def serve() -> None:
-    """Have every request answered until the pipe ends."""
+    """Respond to every request until the pipe ends."""
     requests = os.fdopen(0, "rb")
-    answers = os.dup(1)
-    # Whatever a library prints must not be taken for an answer.
+    responses = os.dup(1)
+    # Output that a library prints must not be taken for a response.
     os.dup2(2, 1)
     _warm_up()
-    signal.signal(signal.SIGUSR1, _give_up)
-    answered = mmap.mmap(-1, 1)  # shared with the forks
-    _send(answers, pack({"ready": True}))
+    signal.signal(signal.SIGUSR1, _abort)
+    responded = mmap.mmap(-1, 1)  # shared with the forks
+    _send(responses, pack({"ready": True}))
     while request := receive(requests):
         limits = Limits(**request[0]["limits"])
         before = memory_in_use().get("VmRSS", 0)
-        answered[0] = 0
+        responded[0] = 0
         if (pid := os.fork()) == 0:
-            _read(request[0]["filename"], request[1], limits, answers, answered)
+            _read(request[0]["filename"], request[1], limits, responses, responded)
         _forked.append(pid)
         _, status, usage = os.wait4(pid, 0)
         _forked.clear()
-        # How a fork ends after its answer says nothing about the next document, which may be on its way already.
-        if status and not answered[0]:
+        # The end of a fork after its response says nothing about the next document, which may be on its way already.
+        if status and not responded[0]:
             os._exit(_ending(status, resident_bytes(usage) - before, limits))
 
 
-def _read(filename: str | None, data: bytes, limits: Limits, answers: int, answered: mmap.mmap) -> NoReturn:
-    """In the fork: read one document, answer, end."""
+def _read(filename: str | None, data: bytes, limits: Limits, responses: int, responded: mmap.mmap) -> NoReturn:
+    """Read one document in the fork, respond, and end."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     end_with_parent()
     confine_for_document(limits)
     try:
-        answer, body = _answer(filename, data, limits)
-        message = pack(answer, body)
-        _send(answers, message[:-1])
-        answered[0] = 1  # before the last byte: a fork killed right after its answer must not be held against the next
-        _send(answers, message[-1:])
+        header, body = _respond(filename, data, limits)
+        message = pack(header, body)
+        _send(responses, message[:-1])
+        # Before the last byte: if this fork is killed right after its response, the next document must not be blamed.
+        responded[0] = 1
+        _send(responses, message[-1:])
         os._exit(0)
     finally:
-        os._exit(Ending.TOO_MUCH_MEMORY)  # not even the answer found room
+        os._exit(Ending.TOO_MUCH_MEMORY)  # there was no memory even for the response
 
 
-def _answer(filename: str | None, data: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
+def _respond(filename: str | None, data: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
     try:
         reading = extract(data, filename, limits)
         body = reading.text.encode("utf-8")
@@ -79,27 +80,30 @@ def _answer(filename: str | None, data: bytes, limits: Limits) -> tuple[dict[str
         return {"refused": refused.refusal.value}, b""
     except MemoryError:
         return {"refused": Refusal.TOO_MUCH_MEMORY.value}, b""
-    except Exception:  # a parser met something its authors did not think of; its words may hold the document's
+    except Exception:  # a case that the parser does not handle; its message may quote the document
         return {"refused": Refusal.DAMAGED.value}, b""
     return {"kind": reading.kind.value, "facts": reading.facts}, body
 
 
 def _ending(status: int, grown_bytes: int, limits: Limits) -> int:
-    """What the end of a fork without an answer says about its document."""
+    """Return the exit code that says why the fork ended without a response."""
     code = os.waitstatus_to_exitcode(status)
     if code > 0:
         return code
     if -code == signal.SIGXCPU:
         return Ending.TOO_SLOW
-    # A library that is refused memory mostly ends the process by itself; how much it held by then tells. Less is
-    # enough where it aborted in so many words: one huge request can be the first that is refused.
+    # A library that gets no more memory usually ends the process itself; the memory used by then shows that this was
+    # the reason. After an abort less memory is enough proof: a single huge allocation can be the first to fail.
     if grown_bytes > (0.1 if -code == signal.SIGABRT else 0.4) * limits.memory_bytes:
         return Ending.TOO_MUCH_MEMORY
     return Ending.KILLED if -code == signal.SIGKILL else Ending.DAMAGED
 
 
-def _give_up(signal_number: int, frame: object) -> NoReturn:
-    """The pool wants no answer any more. Ending the fork here, not with the group, leaves no zombie to PID 1."""
+def _abort(signal_number: int, frame: object) -> NoReturn:
+    """End at once, because the pool needs no response any more.
+
+    Ending the fork here, and not with the process group, leaves no zombie to PID 1.
+    """
     for pid in _forked:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -107,7 +111,7 @@ def _give_up(signal_number: int, frame: object) -> NoReturn:
 
 
 def _warm_up() -> None:
-    """Load what is loaded on first use, since no file can be opened while a document is read."""
+    """Load everything that is loaded on first use, since no file can be opened while a document is read."""
     for encoding in set(aliases.values()):
         with contextlib.suppress(LookupError):
             codecs.lookup(encoding)

@@ -1,8 +1,8 @@
-"""A few warm children, shared by all slots of a worker.
+"""The pool of one or two warm child processes, shared by all slots of a worker.
 
-A child that died, overran its time or was given up is killed and replaced in the background; the document that did it
+A child that died, overran its time or was aborted is killed and replaced in the background; the document that caused it
 is refused. One thread starts all children and lives as long as the pool, because Linux ends a child when the thread
-that made it ends, and slots come and go.
+that created it ends, and slots come and go.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from tasks.ledger.errors import Category, JobError
 _STEP_SECONDS = 0.25
 _START_SECONDS = 20.0
 _LATE_SECONDS = 5.0
-_FAILED_STARTS = 3
-# An answer's text is at most four bytes a character.
-_BYTES_PER_CHAR = 4
+_MAX_FAILED_STARTS = 3
+_BYTES_PER_CHAR = 4  # the most that UTF-8 needs
 _ENDINGS: dict[int, Refusal] = {
     Ending.TOO_SLOW: Refusal.TOO_SLOW,
     Ending.TOO_MUCH_MEMORY: Refusal.TOO_MUCH_MEMORY,
@@ -36,7 +35,7 @@ _ENDINGS: dict[int, Refusal] = {
 class IntakePool:
     """Reads documents in child processes. Safe to use from any number of threads; starts nothing until the first read.
 
-    `size` is how many documents can be read at the same time; further ones wait for their turn.
+    `size` is the number of documents that can be read at the same time; further documents wait.
     """
 
     def __init__(self, size: int = 1) -> None:
@@ -53,24 +52,24 @@ class IntakePool:
     def read(
         self, data: bytes, filename: str | None, limits: Limits, cancelled: threading.Event | None = None
     ) -> Reading:
-        """Return what `data` says.
+        """Return the text and facts of `data`.
 
-        Raises DocumentRefused when the document is the reason; ReadAbandoned when `cancelled` was set or the pool was
-        closed meanwhile; JobError (internal, `intake_unavailable`) when no child can be started on this host.
+        Raises DocumentRefused if the document is the reason; ReadAbandoned if `cancelled` was set or the pool was
+        closed meanwhile; JobError (internal, `intake_unavailable`) if no child can be started on this host.
         """
         try:
             return self._read_once(data, filename, limits, cancelled)
         except ChildDied as died:
             if died.code in _ENDINGS:
                 raise DocumentRefused(_ENDINGS[died.code]) from None
-        # Killed from outside, which says nothing about the document: once more, with another child.
+        # The child was killed from outside, which says nothing about the document: try once more, with another child.
         try:
             return self._read_once(data, filename, limits, cancelled)
         except ChildDied as died:
             raise DocumentRefused(_ENDINGS.get(died.code, Refusal.DAMAGED)) from None
 
     def close(self) -> None:
-        """End all children. Reads that are under way raise ReadAbandoned; so does every later one."""
+        """End all children. Reads in progress and all later reads raise ReadAbandoned."""
         self._closing.set()
         with self._changed:
             children, self._children = self._children, set()
@@ -90,16 +89,16 @@ class IntakePool:
         good = False
         try:
             header = {"filename": filename, "limits": asdict(limits)}
-            most = _BYTES_PER_CHAR * limits.max_chars
-            answer, text = child.ask(header, data, most, limits.wall_seconds, _Either(cancelled, self._closing))
+            max_bytes = _BYTES_PER_CHAR * limits.max_chars
+            response, text = child.ask(header, data, max_bytes, limits.wall_seconds, _Either(cancelled, self._closing))
             good = True
-            return _reading(answer, text)
+            return _parse_response(response, text)
         except ChildOverran:
             raise DocumentRefused(Refusal.TOO_SLOW) from None
         except BrokenMessage:
             raise DocumentRefused(Refusal.DAMAGED) from None
         finally:
-            # Also when an exception was thrown into this thread from another: the child would be held for ever.
+            # Also if another thread raised an exception in this one: otherwise the child would stay busy forever.
             self._give_back(child, good)
 
     def _take(self, limits: Limits, cancelled: threading.Event | None) -> Child:
@@ -112,11 +111,11 @@ class IntakePool:
                     raise ReadAbandoned
                 if self._idle:
                     child = self._idle[-1]
-                    # Before it leaves the list: an exception thrown in from outside must not leave it without a term.
+                    # Before it leaves the list: an exception raised by another thread must not leave it unlimited.
                     child.busy_until = time.monotonic() + limits.wall_seconds + _LATE_SECONDS
                     self._idle.pop()
                     return child
-                if self._failed_starts >= _FAILED_STARTS and not self._children:
+                if self._failed_starts >= _MAX_FAILED_STARTS and not self._children:
                     raise JobError(Category.INTERNAL, "intake_unavailable")
                 self._changed.wait(_STEP_SECONDS)
 
@@ -134,7 +133,7 @@ class IntakePool:
     def _keep(self) -> None:
         """Keep `size` children alive until the pool is closed."""
         while not self._closing.is_set():
-            self._drop_the_lost()
+            self._drop_lost_children()
             with self._changed:
                 if len(self._children) >= self._size:
                     self._changed.wait(1.0)
@@ -165,8 +164,8 @@ class IntakePool:
         child.kill()
         return None
 
-    def _drop_the_lost(self) -> None:
-        """Let go of children that died while idle, and of those whose reader vanished without giving them back."""
+    def _drop_lost_children(self) -> None:
+        """Drop children that died while idle, and children whose reader vanished without giving them back."""
         now = time.monotonic()
         with self._changed:
             dead = [child for child in self._idle if child.has_died()]
@@ -179,7 +178,7 @@ class IntakePool:
 
 
 class _Either(threading.Event):
-    """Set when the caller withdrew or the pool is being closed."""
+    """Is set when the caller cancelled or the pool is being closed."""
 
     def __init__(self, cancelled: threading.Event | None, closing: threading.Event) -> None:
         super().__init__()
@@ -189,12 +188,12 @@ class _Either(threading.Event):
         return self._closing.is_set() or (self._cancelled is not None and self._cancelled.is_set())
 
 
-def _reading(answer: dict[str, Any], text: bytes) -> Reading:
-    """Raises DocumentRefused, or BrokenMessage when the answer is none."""
+def _parse_response(header: dict[str, Any], text: bytes) -> Reading:
+    """Return the reading in a response. Raises DocumentRefused, or BrokenMessage if this is not a valid response."""
     try:
-        if "refused" in answer:
-            raise DocumentRefused(Refusal(answer["refused"]))
-        facts = {str(name): value for name, value in answer["facts"].items() if isinstance(value, (int, str))}
-        return Reading(text.decode("utf-8"), Kind(answer["kind"]), facts)
+        if "refused" in header:
+            raise DocumentRefused(Refusal(header["refused"]))
+        facts = {str(name): value for name, value in header["facts"].items() if isinstance(value, (int, str))}
+        return Reading(text.decode("utf-8"), Kind(header["kind"]), facts)
     except (KeyError, ValueError, AttributeError):
         raise BrokenMessage from None

@@ -1,4 +1,4 @@
-"""One reading child, seen from the worker: started, asked, watched, killed."""
+"""The worker's side of one child process: starts it, sends requests, watches it, kills it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Any
 from tasks.intake.errors import ReadAbandoned
 from tasks.intake.sandbox.protocol import pack, unpack
 
-# Waiting is done in steps: another thread can stop this one only between two of them.
+# Waiting is done in steps, because another thread can stop this one only between two steps.
 _STEP_SECONDS = 0.25
-_FAREWELL_SECONDS = 0.25
+_EXIT_SECONDS = 0.25
 _CHUNK = 256 * 1024
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class ChildDied(Exception):
-    """The child ended before it had answered. `code` is its exit code, see `wire.Ending`; negative after a signal."""
+    """Raised when the child ended without a response. `code`: see `protocol.Ending`; negative after a signal."""
 
     def __init__(self, code: int) -> None:
         super().__init__()
@@ -32,11 +32,11 @@ class ChildDied(Exception):
 
 
 class ChildOverran(Exception):
-    """The child was still at work when its wall-clock time was over; it is to be killed."""
+    """Raised when the child was still busy at the end of its wall-clock time. The caller must kill it."""
 
 
 class Child:
-    """A running child and its fork. Must be started by a thread that lives on: Linux ends it together with that one."""
+    """Represents a running child and its fork. Start it from a thread that lives on: Linux ends the child with it."""
 
     def __init__(self) -> None:
         self.busy_until: float | None = None
@@ -62,21 +62,21 @@ class Child:
         return self._process.pid
 
     def wait_until_ready(self, seconds: float, cancelled: threading.Event) -> None:
-        """Raises as `ask` does."""
+        """Wait until the child has loaded its parsers. Raises as `ask` does."""
         self._exchange(b"", 0, time.monotonic() + seconds, cancelled)
 
     def ask(
-        self, header: dict[str, Any], body: bytes, max_answer: int, seconds: float, cancelled: threading.Event | None
+        self, header: dict[str, Any], body: bytes, max_body: int, seconds: float, cancelled: threading.Event | None
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one request and return its answer.
+        """Send one request and return the response, whose body may have `max_body` bytes.
 
         Raises ChildDied, ChildOverran, ReadAbandoned (when `cancelled` is set) or BrokenMessage; after any of them the
-        child is of no further use.
+        child must not be used any more.
         """
-        return self._exchange(pack(header, body), max_answer, time.monotonic() + seconds, cancelled)
+        return self._exchange(pack(header, body), max_body, time.monotonic() + seconds, cancelled)
 
     def _exchange(
-        self, message: bytes, max_answer: int, deadline: float, cancelled: threading.Event | None
+        self, message: bytes, max_body: int, deadline: float, cancelled: threading.Event | None
     ) -> tuple[dict[str, Any], bytes]:
         unsent, received = memoryview(message), bytearray()
         while True:
@@ -91,13 +91,13 @@ class Child:
             if readable:
                 piece = os.read(self._from_child, _CHUNK)
                 if not piece:
-                    raise ChildDied(self._code_of_death())
+                    raise ChildDied(self._exit_code())
                 received += piece
-                if answer := unpack(received, max_answer):
-                    return answer
+                if response := unpack(received, max_body):
+                    return response
 
     def _wait(self, sending: bool, seconds: float) -> tuple[bool, bool]:
-        # poll, because select cannot watch the high descriptors that a worker with many connections has.
+        # poll and not select, which cannot watch the high descriptors that a worker with many connections has.
         poll = select.poll()
         poll.register(self._from_child, select.POLLIN)
         if sending:
@@ -111,16 +111,16 @@ class Child:
         except BlockingIOError:
             return 0
         except BrokenPipeError:
-            raise ChildDied(self._code_of_death()) from None
+            raise ChildDied(self._exit_code()) from None
 
     def has_died(self) -> bool:
         return self._reap(os.WNOHANG) is not None
 
     def kill(self) -> None:
-        """End the child at once and let go of everything it used. Harmless when it has ended already."""
-        # It is asked first, so that it can collect the process it forked; a child that hangs is not waited for.
+        """End the child at once and release everything it used. Does nothing if it has ended already."""
+        # First a signal that lets it reap its own fork; a child that hangs gets no more time than this.
         self._signal(os.kill, signal.SIGUSR1)
-        if self._await_death(_FAREWELL_SECONDS) is None:
+        if self._await_exit(_EXIT_SECONDS) is None:
             self._signal(os.killpg, signal.SIGKILL)
             self._reap(0)
         for stream in (self._process.stdin, self._process.stdout):
@@ -129,30 +129,30 @@ class Child:
 
     def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
         with self._reaping, contextlib.suppress(ProcessLookupError):
-            if self._code is None:  # until it is reaped, its number cannot have become another's
+            if self._code is None:  # until it is reaped, no other process can have its id
                 send(self._process.pid, number)
 
-    def _code_of_death(self) -> int:
-        """Its pipe is closed, so it is ending; if it does not, it is made to."""
-        code = self._await_death(1.0)
+    def _exit_code(self) -> int:
+        """Return the exit code of a child that closed its pipe and so should be ending. Kills it if it does not end."""
+        code = self._await_exit(1.0)
         if code is None:
             self._signal(os.killpg, signal.SIGKILL)
             code = self._reap(0)
         return code or 0
 
-    def _await_death(self, seconds: float) -> int | None:
+    def _await_exit(self, seconds: float) -> int | None:
         deadline = time.monotonic() + seconds
         while (code := self._reap(os.WNOHANG)) is None and time.monotonic() < deadline:
             time.sleep(0.002)
         return code
 
     def _reap(self, options: int) -> int | None:
-        """The child's exit code; None while it lives."""
+        """Return the child's exit code; None while it is running."""
         with self._reaping:
             if self._code is None:
                 try:
                     pid, status = os.waitpid(self._process.pid, options)
-                except ChildProcessError:  # somebody else in this process waited for it
+                except ChildProcessError:  # other code in this process has waited for it
                     pid, status = self._process.pid, 0
                 if pid:
                     self._code = self._process.returncode = os.waitstatus_to_exitcode(status)
@@ -160,7 +160,7 @@ class Child:
 
 
 def _environment() -> dict[str, str]:
-    """Where to find the same modules as this process, and nothing else: no keys, no addresses."""
+    """Return the environment that lets the child find the same modules, and nothing else: no keys, no addresses."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    places = [os.path.abspath(entry) for entry in sys.path]
-    return kept | {"PYTHONPATH": os.pathsep.join(places), "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "1"}
+    folders = [os.path.abspath(entry) for entry in sys.path]
+    return kept | {"PYTHONPATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "1"}

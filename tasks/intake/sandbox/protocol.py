@@ -1,4 +1,4 @@
-"""The words between the worker and its reading child: a JSON header and a body of bytes, each preceded by its length.
+"""Frames the messages between the worker and the child: a JSON header and a body of bytes, each prefixed by its length.
 
 The document travels in the body only, over an anonymous pipe: never in an argument, the environment or a file.
 """
@@ -15,16 +15,16 @@ _MAX_HEADER = 64 * 1024
 
 
 class Ending(IntEnum):
-    """Exit codes of a child whose reader ended without an answer: what that says about the document."""
+    """Lists the exit codes of a child whose fork ended without a response. They say what the document did."""
 
     TOO_SLOW = 65
     TOO_MUCH_MEMORY = 66
     DAMAGED = 67
-    KILLED = 68  # by somebody else, which says nothing
+    KILLED = 68  # from outside, which says nothing about the document
 
 
 class BrokenMessage(Exception):
-    """What came over the pipe is not one of our messages, or is larger than was agreed."""
+    """Raised when the bytes from the pipe are not one of our messages, or larger than the limit."""
 
 
 def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
@@ -33,7 +33,7 @@ def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
 
 
 def unpack(buffer: bytearray, max_body: int) -> tuple[dict[str, Any], bytes] | None:
-    """Return the message in `buffer`; None while it is not complete. Raises BrokenMessage."""
+    """Return the message in `buffer`; None while it is incomplete. Raises BrokenMessage."""
     if len(buffer) < _LENGTHS.size:
         return None
     header_size, body_size = _LENGTHS.unpack_from(buffer)
@@ -46,7 +46,7 @@ def unpack(buffer: bytearray, max_body: int) -> tuple[dict[str, Any], bytes] | N
 
 
 def receive(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """Wait for one message on a blocking stream; None when the other side is gone. Raises BrokenMessage."""
+    """Wait for one message on a blocking stream. Returns None if the other side is gone; raises BrokenMessage."""
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         return None

@@ -9,7 +9,7 @@ from tasks.intake import IntakePool
 
 @pytest.fixture(scope="package")
 def pool() -> Iterator[IntakePool]:
-    """One warm child for all tests here, as a worker has it."""
+    """Provide one warm child for all tests here, as a worker has it."""
     pool = IntakePool()
     yield pool
     pool.close()

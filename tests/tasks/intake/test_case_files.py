@@ -1,4 +1,4 @@
-"""Every case file of document intake, read by a real child: the text that must come out, or why none does."""
+"""Tests every case file of document intake with a real child: the expected text, or the reason for the refusal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REFUSED = [
 
 
 def _file_name(kind: Kind) -> str:
-    """A name that says what the content cannot, and otherwise lies."""
+    """Return a name that gives the kind where content cannot, and otherwise a wrong name."""
     return {Kind.MARKDOWN: "x.md", Kind.CSV: "x.csv"}.get(kind, "x.docx" if kind == Kind.PDF else "x.pdf")
 
 

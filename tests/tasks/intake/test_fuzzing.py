@@ -1,4 +1,4 @@
-"""Whatever bytes are handed in: a text or a refusal, within the limits, and the reader is there for the next one."""
+"""Tests that any bytes give a text or a refusal, within the limits, and that the reader is ready for the next bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pool() -> Iterator[IntakePool]:
 
 
 def read(pool: IntakePool, data: bytes, name: str | None) -> None:
-    """Both doors must end in a text that can be stored, or in a refusal."""
+    """Check that `sniff` and the pool each give a result that can be stored, or a refusal."""
     try:
         sniff(data, name)
         reading = pool.read(data, name, LIMITS)

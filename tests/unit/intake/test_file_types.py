@@ -87,8 +87,3 @@ def test_a_table_of_contents_without_end_is_not_even_parsed() -> None:
     entry = struct.pack("<4s42x", b"PK\x01\x02")
     with pytest.raises(DocumentRefused, match="too_large_unpacked"):
         sniff(b"PK\3\4" + entry * 20_000, None)
-
-
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_has_a_mime_type(kind: Kind) -> None:
-    assert "/" in kind.mime_type

@@ -1,4 +1,4 @@
-"""Word, OpenDocument and RTF files of the same kinds as those of the cases, and of other shapes."""
+"""Tests Word, OpenDocument and RTF files of the same kinds as the case files, in other variants."""
 
 from __future__ import annotations
 

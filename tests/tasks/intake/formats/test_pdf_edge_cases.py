@@ -1,4 +1,4 @@
-"""PDF files of the same kinds as those of the cases, and of other shapes: each ends in exactly this text or refusal."""
+"""Tests PDF files of the same kinds as the case files, in other variants: each gives exactly one text or refusal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CATALOGUE = b"<</Type/Catalog/Pages 2 0 R>>"
 
 
 def one_page(tree: bytes, page: bytes = ONE_PAGE, **more: int) -> bytes:
-    """A page that says "words", under a page tree of the test's own."""
+    """Build a page with the text "words", under the page tree of the test."""
     return pdf_of(CATALOGUE, tree, FONT, page, stream(WORDS % b"words"), **more)
 
 

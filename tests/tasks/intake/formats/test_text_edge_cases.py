@@ -1,4 +1,4 @@
-"""Texts, pages and tables of the same kinds as those of the cases, and of other shapes."""
+"""Tests texts, pages and tables of the same kinds as the case files, in other variants."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_bomb_is_stopped_by_the_memory_limit_and_by_nothing_else(pool: IntakeP
     bomb = case_file("D05")
     for mebibytes in (64, 128, 256):
         assert refusal(pool, bomb, Limits(memory_bytes=mebibytes * 1024 * 1024)) == Refusal.TOO_MUCH_MEMORY
-    # Negative control: with enough of it, the same bytes are read.
+    # Negative control: with enough memory, the same bytes are read.
     roomy = Limits(memory_bytes=4 * 1024**3, wall_seconds=50, cpu_seconds=50)
     assert pool.read(bomb, None, roomy).text.startswith("AAAA")
 
