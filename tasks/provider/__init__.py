@@ -1,7 +1,7 @@
-"""Providers of summaries, and the only modules that import an AI SDK.
+"""The providers of summaries. Only these modules import an AI SDK.
 
-Every answer becomes an `Answer` or one classified `ProviderError`; nothing else leaves, save cancellation. Nobody here
-retries, waits for a retry, or reads the environment (the HTTP client's proxy and certificate variables excepted).
+Every call ends with an `Answer` or one classified `ProviderError`, or is cancelled. No code here retries, waits for a
+retry, or reads the environment (except for the proxy and certificate variables of the HTTP client).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tasks.provider.settings import ProviderSettings
 
 
 def make_provider(settings: ProviderSettings) -> Provider:
-    """The provider that the settings name. Raises ProviderError when it cannot work with them.
+    """Return the provider that the settings name. Raises ProviderError if it cannot work with them.
 
-    Each is imported when it is asked for: the SDK takes half a second and 40 MB, sumy comes with an extra only.
+    Imports a provider only when it is requested: the SDK takes half a second and 40 MB, sumy comes with an extra only.
     """
     if settings.provider == "local":
         from tasks.provider.local import LocalProvider

@@ -1,4 +1,4 @@
-"""The words every provider speaks: what is asked, what comes back, and the one way in which it can fail."""
+"""The interface of all providers: the request, the result, and the one exception for failures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Prompt:
-    """One request to a provider; its texts never show in a repr.
+    """Represents one request to a provider. Its texts never show in a repr.
 
-    `instructions` are ours; `document` is somebody's and is sent as data. `options` holds what the instructions were
-    made from (`length`: short, medium or long; `form`: prose or bullets), for a provider that cannot read sentences.
-    `max_output_tokens` None leaves the limit to the provider.
+    `instructions` are ours; `document` is the user's and is sent as data. `options` holds the options that the
+    instructions were made from (`length`: short, medium or long; `form`: prose or bullets), for a provider that cannot
+    read sentences. `max_output_tokens` None leaves the limit to the provider.
     """
 
     instructions: str = field(repr=False)
@@ -32,11 +32,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Answer:
-    """A summary. `text` is valid UTF-8 without NUL and never empty; it never shows in a repr. `cut_off` means that the
-    provider's limit ended it, so that it is not complete.
+    """Represents the provider's answer to a prompt.
 
-    Token counts are None where the provider does not tell them. `request_id` is the id its support asks for,
-    `response_id` the id of the answer itself; None where there is none.
+    `text` is valid UTF-8 without NUL and never empty; it never shows in a repr. `cut_off` means that the provider's
+    limit ended it, so that it is incomplete. Token counts are None if the provider does not report them. `request_id`
+    is the id that its support asks for, `response_id` the id of the answer itself; None if there is none.
     """
 
     text: str = field(repr=False)
@@ -50,16 +50,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Pending:
-    """The provider took the request and works on it; `response_id` is what it can be asked about by."""
+    """Represents a request that the provider accepted and is working on. `response_id` is the id for polling it."""
 
     response_id: str
 
 
 @dataclass
 class CallProgress:
-    """How far a call got, kept outside it, so that it can still be read after the call was cut off.
+    """Records the progress of a call, outside the call, so that it can be read after the call was cut off.
 
-    `sent` turns True when the first byte of the request is about to leave: from then on it may be worked on and billed.
+    `sent` becomes True when the first byte of the request is about to leave: from then on it may be processed and
+    billed.
     """
 
     sent: bool = False
@@ -69,13 +70,13 @@ call_progress: ContextVar[CallProgress | None] = ContextVar("call_progress", def
 
 
 class ProviderError(JobError):
-    """A call to a provider did not bring a summary. Holds no text of the provider, the person, or the key.
+    """Raised when a call to a provider gave no answer. Holds no text of the provider or the user, and no key.
 
-    `http_status` is None when no answer came. `error_code` is the provider's own word, only where it looks like one.
-    `retry_after_seconds` is how long the provider asked to stay away, unbounded; None when it did not say.
+    `http_status` is None if no HTTP response came. `error_code` is the provider's own code, kept only if it looks like
+    a code. `retry_after_seconds` is the wait that the provider asked for, unbounded; None if it did not say.
     `sent` False means that the request certainly never reached the server, so nothing can have been billed.
-    `response_over` True is about a response that was asked about: it has ended without a summary, or is gone. False
-    says nothing of it: it may go on.
+    `response_over` True means that the polled response has ended without an answer, or is gone. False says nothing
+    about it: it may still be running.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class ProviderError(JobError):
 
 
 class Provider(Protocol):
-    """What makes summaries. `name` is for rows and logs, `label` is what a page says about who made the summary."""
+    """Makes summaries. `name` is for rows and logs, `label` tells the user what made the summary."""
 
     @property
     def name(self) -> str: ...
@@ -109,44 +110,47 @@ class Provider(Protocol):
     def label(self) -> str: ...
 
     async def complete(self, prompt: Prompt, *, client_request_id: str) -> Answer:
-        """Make one call, without a retry. Raises ProviderError and nothing else, save cancellation."""
+        """Make one call, without a retry. Raises only ProviderError, unless it is cancelled."""
         ...
 
     async def close(self) -> None:
-        """Close every connection. No call may follow."""
+        """Close every connection. No calls are allowed afterwards."""
         ...
 
 
 @runtime_checkable
 class BackgroundProvider(Provider, Protocol):
-    """A provider that works on a request while nobody is connected, and can be asked about it afterwards."""
+    """Makes summaries in the background: works on a request without a connection, and can be polled for it."""
 
     async def start(self, prompt: Prompt, *, client_request_id: str, metadata: Mapping[str, str]) -> Answer | Pending:
-        """Hand the request over. An Answer where the server ignored the wish and answered at once."""
+        """Send the request. Returns an Answer if the server ignored the background mode and answered at once."""
         ...
 
-    async def look(self, response_id: str) -> Answer | Pending:
-        """How it stands. Raises ProviderError; its `response_over` tells the end of the response from a look that
-        failed. An id the provider does not know is UNCERTAIN, `response_gone`."""
+    async def poll(self, response_id: str) -> Answer | Pending:
+        """Return the answer, or Pending while the provider is working on it.
+
+        Raises ProviderError; its `response_over` distinguishes the end of the response from a poll that failed. An
+        unknown id is UNCERTAIN, `response_gone`.
+        """
         ...
 
-    async def withdraw(self, response_id: str) -> Answer | None:
-        """Cancel it, and look once more: the Answer if it was faster, None if nothing came of it.
+    async def cancel(self, response_id: str) -> Answer | None:
+        """Cancel the response and poll it once more. Returns the Answer if it was faster, None if there is none.
 
-        Raises ProviderError: as `look` does where it is gone; OVERLOADED, `still_running`, where it did not stop yet.
+        Raises ProviderError: as `poll` does if it is gone; OVERLOADED, `still_running`, if it has not stopped yet.
         """
         ...
 
     async def delete(self, response_id: str) -> None:
-        """Let the provider forget it. One that is gone already is fine."""
+        """Delete the response at the provider. Does nothing if it is gone already."""
         ...
 
 
 def clean_text(text: str) -> str:
-    """The text as every later reader can take it: PostgreSQL refuses NUL, and UTF-8 refuses half of an emoji."""
+    """Return the text without NUL, which PostgreSQL refuses, and lone surrogates, which UTF-8 refuses."""
     return _LONE_SURROGATE.sub("\ufffd", text.replace("\x00", "")).strip()
 
 
 def clean_identifier(value: object) -> str | None:
-    """The value, if it is a short word of printable ASCII; what a server sends as an id may be anything."""
+    """Return the value if it is a short word of printable ASCII, else None; a server may send anything as an id."""
     return value if isinstance(value, str) and _IDENTIFIER.match(value) else None

@@ -1,8 +1,8 @@
 """The wall-clock budget of one call.
 
-An SDK's or HTTP client's timeout bounds each socket operation, and every byte that arrives starts it anew: a server
-that trickles keeps its client for ever (https://github.com/pydantic/httpx2/issues/557). Only a clock around the whole
-call bounds the whole call.
+The timeout of an SDK or HTTP client limits each socket operation, and every byte that arrives restarts it: a server
+that trickles keeps its client forever (https://github.com/pydantic/httpx2/issues/557). Only a clock around the whole
+call limits the whole call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def complete_within(
     client_request_id: str,
     progress: CallProgress | None = None,
 ) -> Answer:
-    """The answer, or a ProviderError, within the budget: see `within`."""
+    """Return the answer within the budget. Raises ProviderError, as `within` does."""
     return await within(
         lambda: provider.complete(prompt, client_request_id=client_request_id),
         budget_seconds=budget_seconds,
@@ -37,10 +37,10 @@ async def complete_within(
 async def within(
     exchange: Callable[[], Awaitable[T]], *, budget_seconds: float, progress: CallProgress | None = None
 ) -> T:
-    """What the exchange brings, or a ProviderError, within the budget; one cut off has its connection closed.
+    """Return the result of the exchange within the budget, in seconds. Closes the connection when it cuts one off.
 
-    Cut off after the request began to leave: UNCERTAIN, since the server may finish and bill it. Before that: TIMEOUT.
-    Hand in a `progress` to know `sent` even when the call is cancelled from outside.
+    Raises ProviderError if the budget is over: UNCERTAIN after the request began to leave, since the server may finish
+    and bill it; TIMEOUT before that. Pass a `progress` to know `sent` even if the call is cancelled from outside.
     """
     if not math.isfinite(budget_seconds):
         raise ValueError(f"a budget must be a number of seconds, not {budget_seconds!r}")
@@ -53,5 +53,5 @@ async def within(
         pass
     finally:
         call_progress.reset(token)
-    # Raised here and not in the handler: there, what was cut off would come along as __context__.
+    # Raised here and not in the handler, where it would carry the error of the cut-off call as __context__.
     raise ProviderError(Category.UNCERTAIN if progress.sent else Category.TIMEOUT, "call_budget", sent=progress.sent)

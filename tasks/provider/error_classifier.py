@@ -1,8 +1,8 @@
-"""Every way in which a call can fail, turned into one ProviderError. Pure functions; nothing here retries.
+"""Turns every failure of a call into one ProviderError. Pure functions; nothing here retries.
 
-The question behind each line is what may be done next: RATE_LIMITED, OVERLOADED and CONNECTION mean that no summary was
-made, so asking again is safe. UNCERTAIN means that one may have been made and billed. The rest does not get better by
-asking again. Where no source is named, the rule is https://developers.openai.com/docs/guides/error-codes .
+The category decides what may happen next: RATE_LIMITED, OVERLOADED and CONNECTION mean that no answer was made, so a
+retry is safe. UNCERTAIN means that an answer may have been made and billed. For the others a retry does not help.
+Unless a source is named, the rule is from https://developers.openai.com/docs/guides/error-codes .
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import openai
 
 from tasks.ledger.errors import Category
 from tasks.provider.base import ProviderError
-from tasks.provider.error_codes import ProviderWords, Verdict, meaning_of, words_in
+from tasks.provider.error_codes import ErrorDetails, Verdict, parse_error_body, verdict_on_details
 from tasks.provider.send_tracker import AnswerTooBig
 from tasks.retry_after import retry_after_seconds
 
@@ -24,7 +24,7 @@ _STATUSES: dict[int, Verdict] = {
     401: (Category.AUTH, "credentials"),
     402: (Category.QUOTA, "payment_required"),  # DeepSeek, OpenRouter and gateways
     403: (Category.PERMISSION, "forbidden"),
-    404: (Category.PERMISSION, "not_found"),  # a wrong model or address, which an operator can put right
+    404: (Category.PERMISSION, "not_found"),  # a wrong model or URL, which an operator can correct
     407: (Category.AUTH, "proxy_credentials"),
     408: (Category.OVERLOADED, "busy"),
     409: (Category.OVERLOADED, "busy"),
@@ -39,7 +39,8 @@ _STATUSES: dict[int, Verdict] = {
 # A gateway that lost its upstream: the upstream may have finished.
 _GATEWAY_STATUSES = frozenset({502, 504, 530, *range(520, 528)})
 
-# What may overrule each status. A 401 is about the key whatever its code says; a 500 cannot know that a prompt is bad.
+# The categories that may overrule a status. A 401 is about the key whatever its code says; a 500 says nothing about
+# the prompt.
 _OVERRULED_BY: dict[int, frozenset[Category]] = {
     400: frozenset(Category),
     403: frozenset({Category.QUOTA, Category.PERMISSION, Category.CONTENT_POLICY}),
@@ -68,16 +69,15 @@ _MAY_BE_SENT: dict[type[BaseException], str] = {
 
 
 def classify_exception(error: Exception, *, sent: bool) -> ProviderError:
-    """The one error for whatever a call raised. `sent` tells whether the request had begun to leave."""
+    """Return the ProviderError for any exception of a call. `sent` is True if the request had begun to leave."""
     if isinstance(error, ProviderError):
         return error
     if isinstance(error, openai.APIStatusError):
-        return classify_status(
-            error.status_code, words_in(error.body), headers=error.response.headers, request_id=error.request_id
-        )
+        details = parse_error_body(error.body)
+        return classify_status(error.status_code, details, headers=error.response.headers, request_id=error.request_id)
     chain = list(_causes(error))
-    for judge in (_tls, _proxy_credentials, _unsendable, _never_sent):
-        verdict = judge(chain)
+    for evaluate in (_tls, _proxy_credentials, _unsendable, _never_sent):
+        verdict = evaluate(chain)
         if verdict:
             return ProviderError(*verdict, sent=False)
     code = _maybe_sent(chain)
@@ -87,32 +87,32 @@ def classify_exception(error: Exception, *, sent: bool) -> ProviderError:
 
 
 def classify_status(
-    status: int, words: ProviderWords, *, headers: Mapping[str, str] | None = None, request_id: str | None = None
+    status: int, details: ErrorDetails, *, headers: Mapping[str, str] | None = None, request_id: str | None = None
 ) -> ProviderError:
-    """The error for an HTTP status and what its body says."""
-    category, code = verdict_on_status(status, words)
+    """Return the error for an HTTP status and the details in its body."""
+    category, code = verdict_on_status(status, details)
     return ProviderError(
         category,
         code,
         sent=True,
         http_status=status,
-        error_code=words.code or words.type,
+        error_code=details.code or details.type,
         request_id=request_id,
         retry_after_seconds=retry_after_seconds(headers or {}),
     )
 
 
-def verdict_on_status(status: int, words: ProviderWords) -> Verdict:
-    """Category and code for a status; what the body says may overrule it where that status is known to be vague."""
+def verdict_on_status(status: int, details: ErrorDetails) -> Verdict:
+    """Return category and code for a status. The details in the body overrule a status that is known to be vague."""
     if 300 <= status < 400:
-        # Redirects stay off: following one would hand the document to whoever it names.
+        # Redirects are not followed, because that would send the document to whatever host they name.
         return Category.PERMISSION, "redirect"
     if status in _GATEWAY_STATUSES:
         return Category.UNCERTAIN, "gateway"
-    if status == 429 and words.says("request too large for"):
-        # Bigger than the whole per-minute limit, so no wait makes it fit. https://github.com/TheR1D/shell_gpt/issues/653
+    if status == 429 and details.mentions("request too large for"):
+        # Larger than the whole per-minute limit, so waiting does not help. https://github.com/TheR1D/shell_gpt/issues/653
         return Category.INVALID_REQUEST, "too_large"
-    verdict = meaning_of(words)
+    verdict = verdict_on_details(details)
     if verdict and verdict[0] in _OVERRULED_BY.get(status, frozenset()):
         return verdict
     if status in _STATUSES:
@@ -123,7 +123,7 @@ def verdict_on_status(status: int, words: ProviderWords) -> Verdict:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from: the SDK hides the HTTP client's error, and that one the operating system's."""
+    """Yield the error and its causes: the SDK wraps the HTTP client's error, which wraps the operating system's."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -133,7 +133,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _tls(chain: list[BaseException]) -> Verdict | None:
-    """Only an operator can make a certificate be trusted. Newer ssl modules do not always keep the subclass."""
+    """Return PERMISSION for an untrusted certificate, since only an operator can make it trusted.
+
+    Also compares the message, because newer ssl modules do not always keep the subclass.
+    """
     if any(
         isinstance(cause, ssl.SSLCertVerificationError)
         or (isinstance(cause, httpx2.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(cause))
@@ -150,7 +153,10 @@ def _proxy_credentials(chain: list[BaseException]) -> Verdict | None:
 
 
 def _unsendable(chain: list[BaseException]) -> Verdict | None:
-    """The SDK calls it a connection error, and retrying it never helps. https://github.com/Aider-AI/aider/issues/3693"""
+    """Return INVALID_REQUEST for text that cannot be encoded.
+
+    The SDK calls it a connection error, but a retry never helps. https://github.com/Aider-AI/aider/issues/3693
+    """
     if any(isinstance(cause, UnicodeEncodeError) for cause in chain):
         return Category.INVALID_REQUEST, "unsendable"
     return None
@@ -161,7 +167,7 @@ def _never_sent(chain: list[BaseException]) -> Verdict | None:
 
 
 def _maybe_sent(chain: list[BaseException]) -> str | None:
-    """The code of the innermost error that is known: the SDK's own says nothing beside the HTTP client's."""
+    """Return the code of the innermost known error, since the HTTP client's error says more than the SDK's; or None."""
     codes = (code for cause in reversed(chain) for kind, code in _MAY_BE_SENT.items() if isinstance(cause, kind))
     return next(codes, None)
 

@@ -1,7 +1,7 @@
-"""What a provider's own words mean: its error codes and, where codes are missing or lie, a few of its phrases.
+"""The meaning of a provider's error codes and, where codes are missing or wrong, of a few phrases of its messages.
 
-One table for errors that come with a status and for those inside an HTTP 200. A phrase is only ever compared, never
-kept. Sources are beside the entries; entries without one are the SDK's own types (`response_error.py`).
+A single table for errors that come with a status and for errors inside an HTTP 200. Phrases are only compared, never
+stored. Sources are next to the entries; entries without a source are the SDK's own types (`response_error.py`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PHRASES: tuple[tuple[str, Verdict], ...] = (
     # The code beside it is `unsupported_value`. https://github.com/danny-avila/LibreChat/issues/6926
     ("organization must be verified", (Category.PERMISSION, "unverified_organization")),
     ("maximum context length", (Category.INVALID_REQUEST, "too_long")),
-    # Anthropic's, Google's, Mistral's and Groq's way to say the same through their OpenAI-compatible doors.
+    # The phrases for the same error in the OpenAI-compatible APIs of Anthropic, Google, Mistral and Groq.
     ("prompt is too long", (Category.INVALID_REQUEST, "too_long")),
     ("exceeds the maximum number of tokens", (Category.INVALID_REQUEST, "too_long")),
     ("too large for model", (Category.INVALID_REQUEST, "too_long")),
@@ -74,8 +74,8 @@ _PHRASES: tuple[tuple[str, Verdict], ...] = (
 
 
 @dataclass(frozen=True)
-class ProviderWords:
-    """What an error body says: its code and type (lower case, None where absent) and its message, to compare only."""
+class ErrorDetails:
+    """Holds the code and type of an error body (lower case, None if absent) and its message, only for comparing."""
 
     code: str | None = None
     type: str | None = None
@@ -83,18 +83,18 @@ class ProviderWords:
 
     @property
     def is_quota(self) -> bool:
-        """Some servers put the word in the type and leave the code empty or general."""
+        """Return True if code or type is a quota code: some servers put it in the type, with no or a general code."""
         return self.code in QUOTA_CODES or self.type in QUOTA_CODES
 
-    def says(self, phrase: str) -> bool:
+    def mentions(self, phrase: str) -> bool:
         return phrase in self.message
 
 
-def words_in(body: Any) -> ProviderWords:
-    """The words of an error body in any of the shapes seen.
+def parse_error_body(body: Any) -> ErrorDetails:
+    """Return the details of an error body in any of the known shapes.
 
-    `{"error": {…}}` (OpenAI), its inside, `{"error": "text"}` (Ollama), `{"detail": …}` (FastAPI), `[{"error": {…}}]`
-    (Gemini), plain text. Anything else says nothing.
+    `{"error": {…}}` (OpenAI), its inner object, `{"error": "text"}` (Ollama), `{"detail": …}` (FastAPI),
+    `[{"error": {…}}]` (Gemini), plain text. Other bodies give empty details.
     """
     if isinstance(body, list):
         body = body[0] if body else None
@@ -102,33 +102,33 @@ def words_in(body: Any) -> ProviderWords:
         inner = body.get("error", body)
         if isinstance(inner, dict):
             message = inner.get("message", inner.get("detail"))
-            return ProviderWords(_word(inner.get("code")), _word(inner.get("type")), _message(message))
+            return ErrorDetails(_code(inner.get("code")), _code(inner.get("type")), _message(message))
         body = inner
-    return ProviderWords(message=_message(body))
+    return ErrorDetails(message=_message(body))
 
 
-def meaning_of(words: ProviderWords) -> Verdict | None:
-    """The verdict that the words alone allow, or None.
+def verdict_on_details(details: ErrorDetails) -> Verdict | None:
+    """Return the verdict that the details alone allow, or None.
 
-    Phrases go first: they were added where the code is known to mislead. The type comes last, since servers use it for
-    families (`invalid_request_error`).
+    Phrases come first, since they were added where the code is known to mislead. The type comes last, since servers
+    use it for groups of errors (`invalid_request_error`).
     """
     for phrase, verdict in _PHRASES:
-        if words.says(phrase):
+        if details.mentions(phrase):
             return verdict
-    if words.is_quota and words.code not in QUOTA_CODES:
-        return Category.QUOTA, words.type or "insufficient_quota"
-    for word in (words.code, words.type):
-        if word is None:
+    if details.is_quota and details.code not in QUOTA_CODES:
+        return Category.QUOTA, details.type or "insufficient_quota"
+    for code in (details.code, details.type):
+        if code is None:
             continue
-        if word in _CODES:
-            return _CODES[word]
-        if word.startswith(("image_", "invalid_image")):
+        if code in _CODES:
+            return _CODES[code]
+        if code.startswith(("image_", "invalid_image")):
             return Category.INVALID_REQUEST, "image"
     return None
 
 
-def _word(value: Any) -> str | None:
+def _code(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None
 
 

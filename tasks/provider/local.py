@@ -1,7 +1,8 @@
-"""The provider that needs no key: it picks sentences out of the document with sumy's LexRank.
+"""The provider that needs no key: it picks sentences from the document with sumy's LexRank.
 
-An extract, not a summary in its own words, and its label says so. Bounded whatever the document: LexRank compares every
-sentence with every other, so a long document is read in blocks, and the best of each meet in a last round.
+Makes an extract, not a summary in new words, and its label says so. The work is bounded for any document: LexRank
+compares every sentence with every other, so a long document is ranked in blocks, and the best sentences of all blocks
+once more in a last round.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BLOCK = 40
 _LAST_ROUND = 120
 _MAX_WORDS = 60
 
-# Those for which sumy has stop words and a stemmer that needs nothing downloaded.
+# The languages for which sumy has stop words and a stemmer without a download.
 _LANGUAGES = (
     "english", "german", "french", "spanish", "italian", "portuguese", "swedish", "czech", "slovak", "polish",
     "ukrainian", "greek", "arabic", "hebrew",
@@ -32,13 +33,13 @@ _LANGUAGES = (
 
 
 class LocalProvider:
-    """The same document and options always give the same extract; it costs no tokens and sends nothing anywhere."""
+    """Makes extracts. The same document and options always give the same extract; uses no tokens and sends nothing."""
 
     name = "local"
     label = "Extract made on this server, without an AI service"
 
     def __init__(self) -> None:
-        """Raises ProviderError(PERMISSION, "local_not_installed") without the extra that brings sumy and numpy."""
+        """Raise ProviderError(PERMISSION, "local_not_installed") if the extra with sumy and numpy is missing."""
         try:
             _sumy()
             return
@@ -47,7 +48,7 @@ class LocalProvider:
         raise ProviderError(Category.PERMISSION, "local_not_installed", sent=False)
 
     async def complete(self, prompt: Prompt, *, client_request_id: str) -> Answer:
-        """Raises ProviderError(INVALID_REQUEST, "nothing_to_extract") for a document without a single word."""
+        """Return the extract. Raises ProviderError(INVALID_REQUEST, "nothing_to_extract") for a text without words."""
         try:
             extract = await asyncio.to_thread(make_extract, clean_text(prompt.document), prompt.options)
             failure = ProviderError(Category.INVALID_REQUEST, "nothing_to_extract", sent=False)
@@ -62,10 +63,10 @@ class LocalProvider:
 
 
 def make_extract(document: str, options: Any) -> str:
-    """The chosen sentences in the document's order, as paragraphs or as a list; "" when there is no word in it."""
+    """Return the chosen sentences in document order, as paragraphs or as a list; "" if the document has no words."""
     candidates = _candidates(document)
-    wanted = min(_SENTENCES.get(options.get("length", ""), _SENTENCES["medium"]), math.ceil(len(candidates) / 2))
-    chosen = [text.clip(sentence) for sentence in _rank(candidates, wanted)]
+    count = min(_SENTENCES.get(options.get("length", ""), _SENTENCES["medium"]), math.ceil(len(candidates) / 2))
+    chosen = [text.clip(sentence) for sentence in _rank(candidates, count)]
     if options.get("form") == "bullets":
         return "\n".join(f"- {sentence}" for sentence in chosen)
     groups = [chosen[i : i + _PROSE_PARAGRAPH] for i in range(0, len(chosen), _PROSE_PARAGRAPH)]
@@ -73,9 +74,9 @@ def make_extract(document: str, options: Any) -> str:
 
 
 def _candidates(document: str) -> list[str]:
-    """Each different sentence once; pieces that are no sentence (headings, table rows) only if there is nothing else.
+    """Return each different sentence once; fragments (headings, table rows) only if there are no whole sentences.
 
-    Beyond the limit, evenly spaced ones: the end of a long document counts as much as its beginning.
+    Over the limit, returns evenly spaced ones, so that the end of a long document counts as much as its beginning.
     """
     pieces = [piece for block in text.paragraphs(document) for piece in block if text.words(piece)]
     whole = [piece for piece in pieces if text.is_whole(piece)]
@@ -84,18 +85,18 @@ def _candidates(document: str) -> list[str]:
     return [candidates[int(i * step)] for i in range(min(len(candidates), _MAX_SENTENCES))]
 
 
-def _rank(candidates: list[str], wanted: int) -> list[str]:
-    if len(candidates) <= max(wanted, 2):
-        return candidates[:wanted]
+def _rank(candidates: list[str], count: int) -> list[str]:
+    if len(candidates) <= max(count, 2):
+        return candidates[:count]
     rank = _ranking(candidates)
     if len(candidates) > _LAST_ROUND:
         blocks = [candidates[i : i + _BLOCK] for i in range(0, len(candidates), _BLOCK)]
         candidates = [sentence for block in blocks for sentence in rank(block, _LAST_ROUND // len(blocks))]
-    return rank(candidates, wanted)
+    return rank(candidates, count)
 
 
 def _ranking(candidates: Sequence[str]) -> Callable[[list[str], int], list[str]]:
-    """A function that keeps the n most central of some sentences, in order, with the stop words of their language."""
+    """Return a function that keeps the n most central sentences, in order, with the stop words of their language."""
     sumy = _sumy()
     language = _language(candidates)
     stem = sumy.Stemmer(language) if language else sumy.null_stemmer
@@ -108,25 +109,25 @@ def _ranking(candidates: Sequence[str]) -> Callable[[list[str], int], list[str]]
         try:
             with sumy.numpy.errstate(divide="raise", invalid="raise"):
                 return [str(sentence) for sentence in summarizer(dom, count)]
-        except FloatingPointError:  # no two of them share a word that tells anything: none is more central
+        except FloatingPointError:  # no two sentences share a significant word, so none is more central
             return sentences[:count]
 
     return rank
 
 
 class _Words:
-    """What sumy asks of a tokenizer."""
+    """Implements the tokenizer interface of sumy."""
 
     def to_words(self, sentence: str) -> list[str]:
         return text.words(sentence[: text.MAX_SENTENCE_CHARS])[:_MAX_WORDS]
 
 
 def _language(candidates: Sequence[str]) -> str | None:
-    """The language whose stop words are met most; None where too few are met to tell."""
+    """Return the language with the most stop words in the text; None if there are too few to tell."""
     sample = [word for sentence in candidates[:200] for word in text.words(sentence[: text.MAX_SENTENCE_CHARS])]
-    met = {language: sum(word in _stop_words(language) for word in sample) for language in _LANGUAGES}
-    best = max(_LANGUAGES, key=lambda language: met[language])
-    return best if met[best] * 10 > len(sample) else None
+    hits = {language: sum(word in _stop_words(language) for word in sample) for language in _LANGUAGES}
+    best = max(_LANGUAGES, key=lambda language: hits[language])
+    return best if hits[best] * 10 > len(sample) else None
 
 
 @functools.cache
@@ -137,7 +138,7 @@ def _stop_words(language: str) -> frozenset[str]:
 
 @functools.cache
 def _sumy() -> Any:
-    """The parts of sumy and numpy used here, imported late: they come with an extra only."""
+    """Return the parts of sumy and numpy used here. Imports them late, since they come with an extra only."""
     from types import SimpleNamespace
 
     import numpy

@@ -1,7 +1,7 @@
-"""One event loop in its own thread, on which every provider call of a process runs.
+"""The event loop that runs all provider calls of a process, in its own thread.
 
 Worker slots are threads that wait; the calls are coroutines. So a budget is a true wall clock, a cancelled call closes
-its connection, and 200 calls in flight need one thread here.
+its connection, and 200 calls in flight need a single thread here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ProviderLoop:
-    """Runs calls for other threads: start it once, submit from any thread, close it once."""
+    """Runs calls for other threads. Start it once, submit from any thread, close it once."""
 
     def __init__(
         self, settings: ProviderSettings, make: Callable[[ProviderSettings], Provider] = make_provider
@@ -33,36 +33,36 @@ class ProviderLoop:
         self._ready: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._places: asyncio.Semaphore | None = None
+        self._slots: asyncio.Semaphore | None = None
         self._provider: Provider | None = None
         self._closing = threading.Lock()
         self._closed = False
 
     @property
     def provider(self) -> Provider:
-        """The provider, for its name and label; only after start()."""
+        """Return the provider, for its name and label. Valid only after start()."""
         assert self._provider is not None, "not started"
         return self._provider
 
     @property
     def background(self) -> BackgroundProvider | None:
-        """The provider, if it can be asked about a request afterwards."""
+        """Return the provider if it supports background requests, else None."""
         return self.provider if isinstance(self.provider, BackgroundProvider) else None
 
     def start(self) -> None:
-        """Return once calls can be submitted. Raises ProviderError when the provider cannot be made."""
+        """Return once calls can be submitted. Raises ProviderError if the provider cannot be created."""
         self._thread.start()
         self._ready.result()
 
     def submit(
         self, prompt: Prompt, *, client_request_id: str, budget_seconds: float, progress: CallProgress | None = None
     ) -> Future[Answer]:
-        """Begin a call. The future brings the answer or a ProviderError; cancelling it, from any thread, cuts the call
-        off and closes its connection.
+        """Start a call. The future gives the answer or a ProviderError.
 
-        The budget starts when the call gets one of the places, so the wait for a place is bounded by the caller alone:
-        `future.result(timeout)`, then `future.cancel()`. Hand in a `progress` to know afterwards whether a cancelled
-        call had been sent. After close(): ProviderError at once.
+        Cancelling the future, from any thread, cuts the call off and closes its connection. The budget starts when the
+        call gets a slot, so the caller must limit the wait for a slot: `future.result(timeout)`, then
+        `future.cancel()`. Pass a `progress` to know afterwards whether a cancelled call had been sent. Raises
+        ProviderError at once after close().
         """
         return self._submit(
             lambda: self.provider.complete(prompt, client_request_id=client_request_id), budget_seconds, progress
@@ -77,28 +77,28 @@ class ProviderLoop:
         budget_seconds: float,
         progress: CallProgress | None = None,
     ) -> Future[Answer | Pending]:
-        """Hand a request over, as `BackgroundProvider.start` does. The rest is as in `submit`."""
+        """Send a request as `BackgroundProvider.start` does. Works like `submit` otherwise."""
         return self._submit(
-            lambda: self._asked_later().start(prompt, client_request_id=client_request_id, metadata=metadata),
+            lambda: self._background().start(prompt, client_request_id=client_request_id, metadata=metadata),
             budget_seconds,
             progress,
         )
 
     def submit_look(self, response_id: str, *, budget_seconds: float) -> Future[Answer | Pending]:
-        """Ask how a response stands."""
-        return self._submit(lambda: self._asked_later().look(response_id), budget_seconds)
+        """Poll a response."""
+        return self._submit(lambda: self._background().poll(response_id), budget_seconds)
 
     def submit_withdraw(self, response_id: str, *, budget_seconds: float) -> Future[Answer | None]:
-        """Cancel a response; the budget is for all that belongs to it."""
-        return self._submit(lambda: self._asked_later().withdraw(response_id), budget_seconds)
+        """Cancel a response. The budget covers the cancel request and the poll after it."""
+        return self._submit(lambda: self._background().cancel(response_id), budget_seconds)
 
     def submit_delete(self, response_id: str, *, budget_seconds: float) -> Future[None]:
-        """Let the provider forget a response."""
-        return self._submit(lambda: self._asked_later().delete(response_id), budget_seconds)
+        """Delete a response at the provider."""
+        return self._submit(lambda: self._background().delete(response_id), budget_seconds)
 
-    def _asked_later(self) -> BackgroundProvider:
+    def _background(self) -> BackgroundProvider:
         provider = self.background
-        assert provider is not None, "only where `background` says so"
+        assert provider is not None, "the provider has no background mode"
         return provider
 
     def _submit(
@@ -110,7 +110,7 @@ class ProviderLoop:
             return asyncio.run_coroutine_threadsafe(self._call(exchange, budget_seconds, progress), self._loop)
 
     def close(self, timeout: float) -> bool:
-        """Cut off every call and close the connections; False when that took longer than the timeout, in seconds."""
+        """Cut off every call and close the connections. Returns False if that took longer than `timeout` seconds."""
         with self._closing:
             self._closed = True
             if self._loop is not None and self._stop is not None and self._thread.is_alive():
@@ -122,8 +122,8 @@ class ProviderLoop:
     async def _call(
         self, exchange: Callable[[], Awaitable[T]], budget_seconds: float, progress: CallProgress | None
     ) -> T:
-        assert self._places is not None
-        async with self._places:
+        assert self._slots is not None
+        async with self._slots:
             return await within(exchange, budget_seconds=budget_seconds, progress=progress)
 
     def _run(self) -> None:
@@ -135,12 +135,12 @@ class ProviderLoop:
                 raise
             self._ready.set_exception(error)
         finally:
-            # Not shutdown_default_executor(): it would wait for a name look-up that nobody can interrupt.
+            # Not shutdown_default_executor(): it would wait for a DNS lookup that nothing can interrupt.
             loop.close()
 
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._stop = asyncio.Event()
-        self._places = asyncio.Semaphore(self._settings.calls_at_once)
+        self._slots = asyncio.Semaphore(self._settings.calls_at_once)
         self._provider = self._make(self._settings)
         self._loop = loop
         self._ready.set_result(None)

@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its Responses or Chat Completions API."""
+"""The provider for OpenAI and every server with its Responses or Chat Completions API."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _KEY = re.compile(r"[\x21-\x7e]+\Z")
 
 
 class OpenAIProvider:
-    """One client and one connection pool; belongs to the event loop in which its first call is made."""
+    """Holds one client and one connection pool. Belongs to the event loop of its first call."""
 
     name = "openai"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        """Raises ProviderError(AUTH) for a key, an address or a proxy that cannot work."""
+        """Create the client. Raises ProviderError(AUTH) for a key, a URL or a proxy that cannot work."""
         self._settings = settings
         try:
             self._client = _make_client(settings)
-            # Imported by the SDK when first touched; not to be paid out of the first call's budget.
+            # The SDK imports these on first use, which should not count against the budget of the first call.
             self._responses = self._client.responses.with_raw_response
             self._chat = self._client.chat.completions.with_raw_response
             return
         except ProviderError as error:
             failure = error
-        except Exception:  # quotes what it does not like: a proxy's address with its password, for instance
+        except Exception:  # its message quotes the invalid value, such as the URL of a proxy with its password
             failure = ProviderError(Category.AUTH, "client_settings", sent=False)
         raise failure
 
@@ -55,7 +55,7 @@ class OpenAIProvider:
         return await self._exchange(ask)
 
     async def _exchange(self, exchange: Callable[[], Awaitable[T]]) -> T:
-        """Everything we say to the provider goes through here. Raises ProviderError and nothing else."""
+        """Run an exchange with the provider; all of them go through here. Raises only ProviderError."""
         progress = call_progress.get() or CallProgress()
         token = call_progress.set(progress)
         try:
@@ -64,8 +64,8 @@ class OpenAIProvider:
             failure = classify_exception(error, sent=progress.sent)
         finally:
             call_progress.reset(token)
-        # Raised here and not in the handler: there, the SDK's error would come along as __context__, and with it the
-        # document, the provider's words and, for a malformed key, the key.
+        # Raised here and not in the handler, where it would carry the SDK's error as __context__, and with it the
+        # document, the provider's message and, for a malformed key, the key.
         raise failure
 
     async def close(self) -> None:
@@ -84,7 +84,7 @@ class OpenAIProvider:
         )
 
     def _request(self, prompt: Prompt) -> dict[str, Any]:
-        """What the Responses API is asked, however it is to answer."""
+        """Return the parameters of a request to the Responses API, the same with and without background mode."""
         system, user = messages(prompt)
         limit = prompt.max_output_tokens
         return {
@@ -96,10 +96,10 @@ class OpenAIProvider:
 
 
 def checked_headers(client_request_id: str) -> dict[str, str]:
-    """The headers that carry our id of a call.
+    """Return the headers that carry our id of a call. Raises ProviderError(INTERNAL) for an invalid id.
 
-    The first is for OpenAI's support to find a call whose answer never came. The second is not documented for these
-    endpoints: gateways may use it, nobody here relies on it. Raises ProviderError(INTERNAL).
+    With the first header OpenAI's support can find a call whose answer never came. The second is not documented for
+    these endpoints: gateways may use it, no code here relies on it.
     """
     if clean_identifier(client_request_id) is None:
         raise ProviderError(Category.INTERNAL, "client_request_id", sent=False)
@@ -114,8 +114,8 @@ def _make_client(settings: ProviderSettings) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(
         api_key=key,
         base_url=base_url,
-        max_retries=0,  # the ledger alone retries
-        timeout=timeout,  # again: the SDK takes a client's timeout for unset when it equals the library's default
+        max_retries=0,  # only the ledger retries
+        timeout=timeout,  # set here too: the SDK ignores a client's timeout that equals the library's default
         http_client=httpx2.AsyncClient(
             timeout=timeout,
             follow_redirects=False,
@@ -126,9 +126,9 @@ def _make_client(settings: ProviderSettings) -> openai.AsyncOpenAI:
 
 
 def _checked_key(key: str | None) -> str:
-    """The key without the white space around it.
+    """Return the key without the white space around it. Raises ProviderError(AUTH) for a missing or malformed key.
 
-    A line break inside would make the HTTP client raise an error that quotes the key, so such a key never gets there.
+    A line break in the key would make the HTTP client raise an error that quotes it, so such a key is refused here.
     """
     key = (key or "").strip()
     if not key:
@@ -141,7 +141,7 @@ def _checked_key(key: str | None) -> str:
 def _checked_base_url(base_url: str) -> str:
     try:
         url = httpx2.URL(base_url.strip())
-        # A password in the address would be in every log line that names the address.
+        # A password in the URL would be in every log line that names the URL.
         usable = url.scheme in ("http", "https") and bool(url.host) and not url.userinfo
     except httpx2.InvalidURL:
         usable = False

@@ -1,6 +1,6 @@
-"""OpenAI's background mode: hand a request over, and ask afterwards. https://developers.openai.com/docs/guides/background
+"""OpenAI's background mode: send a request, and poll it later. https://developers.openai.com/docs/guides/background
 
-An answer that got lost on the way to us is not lost: whoever knows the response's id can fetch it.
+An answer that was lost on the way to us can still be fetched with the id of the response.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from tasks.provider.base import Answer, Pending, Prompt, ProviderError, clean_id
 from tasks.provider.openai_api import OpenAIProvider, checked_headers
 from tasks.provider.response_parser import json_object, read_answer
 
-_RESPONSE_ID = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")  # it becomes a part of an address
-_GOING_ON = frozenset({"queued", "in_progress"})
+_RESPONSE_ID = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")  # it becomes part of a URL
+_RUNNING = frozenset({"queued", "in_progress"})
 _OVER = frozenset({"completed", "failed", "incomplete", "cancelled"})
-_NOT_TO_BE_CANCELLED = frozenset({400, 404, 405, 409, 422})  # it is over or gone, or the server cannot cancel
+_CANNOT_CANCEL = frozenset({400, 404, 405, 409, 422})  # it is over or gone, or the server cannot cancel
 GONE = "response_gone"
 
 
 class BackgroundOpenAIProvider(OpenAIProvider):
-    """The Responses API, with what it can do while nobody is connected."""
+    """Adds the background mode of the Responses API."""
 
     async def start(self, prompt: Prompt, *, client_request_id: str, metadata: Mapping[str, str]) -> Answer | Pending:
         async def ask() -> Answer | Pending:
             raw = await self._responses.create(
                 **self._request(prompt),
                 background=True,
-                store=True,  # said aloud: some projects lose the answer after minutes otherwise
+                store=True,  # explicit, because some projects otherwise lose the answer after minutes
                 metadata=dict(metadata),
                 extra_headers=checked_headers(client_request_id),
             )
@@ -36,13 +36,13 @@ class BackgroundOpenAIProvider(OpenAIProvider):
 
         return await self._exchange(ask)
 
-    async def look(self, response_id: str) -> Answer | Pending:
+    async def poll(self, response_id: str) -> Answer | Pending:
         async def ask() -> Answer | Pending:
             raw = await self._responses.retrieve(response_id)
             pending, request_id = _pending(raw.content), raw.headers.get("x-request-id")
             if pending is not None:
                 return pending
-            if _status(raw.content) not in _OVER:  # a maintenance page, for instance
+            if _status(raw.content) not in _OVER:  # such as a maintenance page
                 raise ProviderError(Category.UNCERTAIN, "unreadable", sent=True, http_status=200, request_id=request_id)
             try:
                 return self._answer(raw.content, request_id)
@@ -58,23 +58,23 @@ class BackgroundOpenAIProvider(OpenAIProvider):
             gone = _gone(error)
         raise gone
 
-    async def withdraw(self, response_id: str) -> Answer | None:
+    async def cancel(self, response_id: str) -> Answer | None:
         try:
             await self._exchange(lambda: self._responses.cancel(response_id))
         except ProviderError as error:
-            if error.http_status not in _NOT_TO_BE_CANCELLED:
+            if error.http_status not in _CANNOT_CANCEL:
                 raise
         try:
-            # Some become complete although they were said to be cancelled.
+            # Some responses complete although the server reported them as cancelled.
             # https://learn.microsoft.com/en-ca/answers/questions/2339607
-            seen = await self.look(response_id)
+            result = await self.poll(response_id)
         except ProviderError as error:
             if error.code == GONE or not error.response_over:
                 raise
             return None
-        if isinstance(seen, Pending):
+        if isinstance(result, Pending):
             raise ProviderError(Category.OVERLOADED, "still_running", sent=True)
-        return seen
+        return result
 
     async def delete(self, response_id: str) -> None:
         try:
@@ -88,9 +88,9 @@ class BackgroundOpenAIProvider(OpenAIProvider):
 
 
 def _pending(body: bytes) -> Pending | None:
-    """None for whatever does not say that it goes on, or not under an id that can be asked about."""
+    """Return a Pending if the response is running under an id that can be polled, else None."""
     response_id = clean_identifier((json_object(body) or {}).get("id"))
-    if _status(body) not in _GOING_ON or response_id is None or not _RESPONSE_ID.match(response_id):
+    if _status(body) not in _RUNNING or response_id is None or not _RESPONSE_ID.match(response_id):
         return None
     return Pending(response_id)
 

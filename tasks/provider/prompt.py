@@ -1,4 +1,4 @@
-"""How a document travels to a model: as data, between two lines that it cannot forge."""
+"""Builds the messages for a model: the document is data, between two lines that it cannot forge."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _RULES = (
 
 
 def fence(document: str) -> tuple[str, str]:
-    """The document between two boundary lines, and the boundary: random, so that no document can contain it."""
-    boundary = _fresh_boundary()
+    """Return the document between two boundary lines, and the boundary. It is random, so no document can contain it."""
+    boundary = _random_boundary()
     while boundary in document:
-        boundary = _fresh_boundary()
+        boundary = _random_boundary()
     return f"{boundary}\n{document}\n{boundary}", boundary
 
 
 def messages(prompt: Prompt) -> tuple[str, str]:
-    """What the system says and what the user says."""
+    """Return the system message and the user message."""
     data, boundary = fence(clean_text(prompt.document))
     return f"{clean_text(prompt.instructions)}\n\n{_RULES.format(boundary=boundary)}", data
 
 
-def _fresh_boundary() -> str:
+def _random_boundary() -> str:
     return f"=====DOCUMENT-{secrets.token_hex(8)}====="

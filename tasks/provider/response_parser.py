@@ -1,8 +1,8 @@
-"""What an HTTP 200 really says: a summary, complete or cut off, or one ProviderError.
+"""Turns the body of an HTTP 200 into an answer, complete or cut off, or one ProviderError.
 
-Success-looking answers that carry no summary: a refusal, a filter, a limit before the first word, a failure, a web
-page, an empty string. We read plain JSON and not the SDK's objects, because the SDK checks nothing: for a 200 it gives
-back a string, None, a list or a model with holes, or raises errors of the json module.
+These look like success but hold no answer: a refusal, a filter, a limit before the first word, a failure, a web page,
+an empty string. We read plain JSON and not the SDK's objects, because the SDK checks nothing: for a 200 it returns
+a string, None, a list or a model with missing fields, or raises errors of the json module.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from tasks.ledger.errors import Category
 from tasks.provider.base import Answer, ProviderError, clean_identifier, clean_text
 from tasks.provider.error_classifier import verdict_on_status
-from tasks.provider.error_codes import ProviderWords, Verdict, meaning_of, words_in
+from tasks.provider.error_codes import ErrorDetails, Verdict, parse_error_body, verdict_on_details
 
-_Read = tuple[str, Verdict | None]
+_TextAndVerdict = tuple[str, Verdict | None]
 
 _CUT_OFF: Verdict = (Category.INVALID_REQUEST, "output_limit")
 _FILTERED: Verdict = (Category.CONTENT_POLICY, "content_filter")
@@ -23,7 +23,7 @@ _REFUSED: Verdict = (Category.CONTENT_POLICY, "refusal")
 _UNFINISHED: Verdict = (Category.UNCERTAIN, "unfinished")
 
 _INCOMPLETE: dict[Any, Verdict] = {"max_output_tokens": _CUT_OFF, "content_filter": _FILTERED}
-# Beside OpenAI's own, what Mistral and OpenRouter say. Any other word, or none, is some server's way to say "stop".
+# OpenAI's reasons, and those of Mistral and OpenRouter. Some servers use other words, or none, for "stop".
 _FINISH: dict[Any, Verdict] = {
     "length": _CUT_OFF,
     "max_tokens": _CUT_OFF,
@@ -34,18 +34,17 @@ _FINISH: dict[Any, Verdict] = {
 
 
 def read_answer(api: str, body: bytes, *, model: str, request_id: str | None) -> Answer:
-    """The answer in the body of a 200, also one that the provider's limit cut off, as long as it says something.
+    """Return the answer in the body of a 200, also if the provider's limit cut it off, as long as it has text.
 
-    `model` is what was asked for, used where the answer does not name its own.
-
-    Raises ProviderError: UNCERTAIN for whatever is no answer, since the work may be done and billed.
+    `model` is the requested model, used if the response does not name its own. Raises ProviderError: UNCERTAIN for
+    bodies that hold no answer, since the work may be done and billed.
     """
     data = json_object(body)
     if data is None:
         raise _error((Category.UNCERTAIN, "unreadable"), request_id)
     if data.get("error"):
-        words = words_in(data)
-        raise _error(_verdict_on_reported(words), request_id, words.code or words.type)
+        details = parse_error_body(data)
+        raise _error(_verdict_on_reported(details), request_id, details.code or details.type)
     text, verdict = _read_response(data) if api == "responses" else _read_chat(data)
     text = clean_text(text)
     if verdict is None and not text:
@@ -65,14 +64,14 @@ def read_answer(api: str, body: bytes, *, model: str, request_id: str | None) ->
     )
 
 
-def _read_response(data: dict[str, Any]) -> _Read:
-    """Text and verdict of a Responses body; beside a verdict the text counts only if it was cut off."""
+def _read_response(data: dict[str, Any]) -> _TextAndVerdict:
+    """Return text and verdict of a Responses body. With a verdict, the text counts only if it was cut off."""
     status = data.get("status")
     if status == "failed":
         return "", (Category.UNCERTAIN, "failed")
     items = [_mapping(item) for item in _sequence(data.get("output"))]
-    said = [item for item in items if item.get("type") == "message"]
-    parts = [_mapping(part) for item in said for part in _sequence(item.get("content"))]
+    messages = [item for item in items if item.get("type") == "message"]
+    parts = [_mapping(part) for message in messages for part in _sequence(message.get("content"))]
     if any(part.get("type") == "refusal" for part in parts):
         return "", _REFUSED
     text = "".join(_text(part.get("text")) for part in parts if part.get("type") == "output_text")
@@ -82,8 +81,8 @@ def _read_response(data: dict[str, Any]) -> _Read:
     return text, None if status == "completed" or not text else _UNFINISHED
 
 
-def _read_chat(data: dict[str, Any]) -> _Read:
-    """Text and verdict of a Chat Completions body; beside a verdict the text counts only if it was cut off."""
+def _read_chat(data: dict[str, Any]) -> _TextAndVerdict:
+    """Return text and verdict of a Chat Completions body. With a verdict, the text counts only if it was cut off."""
     choices = _sequence(data.get("choices"))
     choice = _mapping(choices[0] if choices else None)
     message = _mapping(choice.get("message"))
@@ -95,13 +94,14 @@ def _read_chat(data: dict[str, Any]) -> _Read:
     return _text(content), _FINISH.get(_word(choice.get("finish_reason")))
 
 
-def _verdict_on_reported(words: ProviderWords) -> Verdict:
-    """An error inside a 200: by its words, or by the status that gateways put in the code (OpenRouter)."""
-    verdict = meaning_of(words)
+def _verdict_on_reported(details: ErrorDetails) -> Verdict:
+    """Return the verdict on an error inside a 200: by its details, or by the status in its code (OpenRouter)."""
+    verdict = verdict_on_details(details)
     if verdict is not None:
         return verdict
-    if words.code is not None and words.code.isascii() and words.code.isdigit() and 400 <= int(words.code[:4]) < 600:
-        return verdict_on_status(int(words.code[:4]), words)
+    code = details.code
+    if code is not None and code.isascii() and code.isdigit() and 400 <= int(code[:4]) < 600:
+        return verdict_on_status(int(code[:4]), details)
     return Category.UNCERTAIN, "failed"
 
 
@@ -110,7 +110,7 @@ def _error(verdict: Verdict, request_id: str | None, error_code: str | None = No
 
 
 def json_object(body: bytes) -> dict[str, Any] | None:
-    """The JSON object in the body; None for anything else, also for nesting deeper than the parser stands."""
+    """Return the JSON object in the body; None for anything else, also for nesting that is too deep for the parser."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
@@ -135,5 +135,5 @@ def _word(value: Any) -> str | None:
 
 
 def _count(value: Any) -> int | None:
-    """A token count that a database integer can hold."""
+    """Return the value if it is a token count that a database integer can hold, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None

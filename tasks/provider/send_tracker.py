@@ -1,4 +1,4 @@
-"""What our client watches for on the wire: when a request leaves, and how long its answer gets."""
+"""The hooks of our HTTP client: they record when a request is sent, and limit the size of its response."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import httpx2
 
 from tasks.provider.base import call_progress
 
-# A summary with everything around it takes some ten kilobytes.
+# A response with a summary takes about ten kilobytes.
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class AnswerTooBig(httpx2.TransportError):
-    """The server sends far more than any answer has; a wrong address may lead to a download that never ends."""
+    """Raised when a response is far too large for an answer: a wrong URL may start a download that never ends."""
 
 
 async def watch_sending(request: httpx2.Request) -> None:
-    """Note in the call's progress when its first byte is about to leave.
+    """Record in the call's progress when its first byte is about to leave.
 
-    Runs in the task of the call, hence in its context. https://www.python-httpx.org/advanced/extensions/#trace
+    Runs in the task of the call, so in its context. https://www.python-httpx.org/advanced/extensions/#trace
     """
     progress = call_progress.get()
 
@@ -32,7 +32,7 @@ async def watch_sending(request: httpx2.Request) -> None:
 
 
 async def bound_answer(response: httpx2.Response) -> None:
-    """Let no answer, of whatever status, fill the memory."""
+    """Limit the size of a response, whatever its status, so that it cannot fill the memory."""
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _BoundedStream(response.stream)
 

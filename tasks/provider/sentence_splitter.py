@@ -1,7 +1,7 @@
-"""Sentences and words, without the trained models that sumy's own tokenizers would have to download.
+"""Splits text into sentences and words, without the trained models that sumy's own tokenizers have to download.
 
-Good enough to choose whole sentences from most scripts: it knows the full stops of a dozen of them, the commonest
-abbreviations, and that some scripts put no space between words.
+Good enough to choose whole sentences in most scripts: it knows the full stops of a dozen scripts, the most common
+abbreviations, and the scripts that put no space between words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 MAX_SENTENCE_CHARS = 400
 
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•–‣▪]|\d{1,3}[.)]|#{1,6})\s)")
-# A stop that needs a space behind it, or one of a script that needs none; with the closing quotes and brackets it has.
+# A full stop followed by a space, or of a script that needs none; with its closing quotes and brackets.
 _STOP = re.compile(r"[.!?…։؟۔।॥።។။]+[\"'”’»)\]]{0,3}(?=\s)|[。！？｡]+[」』”’）》]{0,3}")
 _STOPPED = re.compile(r"[.!?…։؟۔।॥።។။。！？｡][\"'”’»)\]」』）》]{0,3}\Z")
 _LEADING_MARK = re.compile(r"\A(?:[-*•–‣▪]|\d{1,3}[.)]|#{1,6}|>)\s+")
@@ -21,20 +21,20 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _SHORT_WORD = re.compile(r"\b[^\W\d_]{1,3}\.\Z")
-# Scripts without spaces between words: Thai, kana, Han. Two characters make a word well enough to compare by.
+# Scripts without spaces between words: Thai, kana, Han. Pairs of characters are good enough as words for comparing.
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+")
 _STARTS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 
 def paragraphs(text: str) -> list[list[str]]:
-    """The sentences of each paragraph, in order, white space collapsed; none is empty."""
+    """Return the sentences of each paragraph, in order, with white space collapsed. No sentence is empty."""
     blocks = (_LEADING_MARK.sub("", " ".join(block.split()), count=1) for block in _PARAGRAPH.split(text))
     return [list(_sentences(block)) for block in blocks if block]
 
 
 def is_whole(sentence: str) -> bool:
-    """Whether it ends as sentences do; headings, table rows and page numbers do not."""
+    """Return True if the text ends like a sentence; headings, table rows and page numbers do not."""
     return _STOPPED.search(sentence) is not None
 
 
@@ -49,7 +49,7 @@ def words(sentence: str) -> list[str]:
 
 
 def clip(sentence: str) -> str:
-    """The sentence, or its beginning with an ellipsis where it is longer than a reader wants."""
+    """Return the sentence, or its beginning and an ellipsis if it is longer than MAX_SENTENCE_CHARS."""
     if len(sentence) <= MAX_SENTENCE_CHARS:
         return sentence
     head = sentence[:MAX_SENTENCE_CHARS]
@@ -57,7 +57,7 @@ def clip(sentence: str) -> str:
 
 
 def join(sentences: list[str]) -> str:
-    """The sentences as running text: with spaces between them, except where the script has none."""
+    """Return the sentences as running text, with spaces between them unless the script has none."""
     text = ""
     for sentence in sentences:
         text += sentence if not text or _STARTS_UNSPACED.match(sentence) else f" {sentence}"
@@ -67,7 +67,7 @@ def join(sentences: list[str]) -> str:
 def _sentences(block: str) -> list[str]:
     found, start = [], 0
     for stop in _STOP.finditer(block):
-        if _goes_on(block, start, stop):
+        if _is_inside_sentence(block, start, stop):
             continue
         found.append(block[start : stop.end()].strip())
         start = stop.end()
@@ -75,10 +75,10 @@ def _sentences(block: str) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def _goes_on(block: str, start: int, stop: re.Match[str]) -> bool:
-    """A full stop that ends no sentence: after an abbreviation or numeral, or between a short word and a small letter.
+def _is_inside_sentence(block: str, start: int, stop: re.Match[str]) -> bool:
+    """Return True if a full stop ends no sentence: after an abbreviation or numeral, or a short word before lower case.
 
-    Not before every small letter: some people write without capitals.
+    A lower-case letter alone is not enough, because some people write without capitals.
     """
     if stop.group()[0] != "." or len(stop.group()) > 1:
         return False

@@ -1,4 +1,4 @@
-"""What a provider needs to know before it can make its first call."""
+"""The settings of a provider."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True)
 class ProviderSettings:
-    """Refuses a limit that is no limit (zero, negative, NaN, infinite): a stalled call would then never end.
+    """Holds the settings of a provider.
 
-    `base_url` None means OpenAI itself. `connect_timeout_seconds` bounds one attempt to connect to one address,
-    `call_seconds` one read or write; neither is the wall-clock budget, which each call brings along. `concurrency`
-    is the number of calls in flight.
+    `base_url` None means OpenAI itself. `connect_timeout_seconds` limits one attempt to connect to one address,
+    `call_seconds` one read or write; neither is the wall-clock budget, which every call has as a parameter.
+    `concurrency` is the maximum number of calls in flight. Raises ValueError for a limit that is zero, negative, NaN or
+    infinite, because a stalled call would then never end.
     """
 
     provider: Literal["openai", "local"]
@@ -35,9 +36,9 @@ class ProviderSettings:
 
     @property
     def calls_at_once(self) -> int:
-        """How many calls may run at the same time.
+        """Return the number of calls that may run at the same time.
 
-        The local summariser computes under the interpreter lock, where a second thread gains nothing and keeps the
-        heartbeat waiting.
+        The local summariser gets one: it computes under the interpreter lock, where a second thread gains nothing and
+        delays the heartbeat.
         """
         return 1 if self.provider == "local" else self.concurrency

@@ -1,4 +1,4 @@
-"""The real SDK against a scripted server on loopback; no environment variable of the developer reaches either."""
+"""Runs the real SDK against a scripted server on loopback, without the developer's environment variables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prompt() -> Prompt:
 
 @pytest.fixture
 def settings(fake: FakeProvider) -> Settings:
-    """Settings that lead to the fake, with changes."""
+    """Build settings for the fake provider, with changes."""
 
     def build(**changes: Any) -> ProviderSettings:
         return ProviderSettings(
@@ -59,7 +59,7 @@ def settings(fake: FakeProvider) -> Settings:
 
 @pytest.fixture
 def call(settings: Settings, prompt: Prompt) -> Call:
-    """One call with a provider of its own; the answer or what it raised."""
+    """Make one call with a new provider. Returns the answer or raises the error of the call."""
 
     def make_call(asked: Prompt = prompt, *, budget_seconds: float = 10, **changes: Any) -> Answer:
         async def once() -> Answer:
@@ -76,7 +76,7 @@ def call(settings: Settings, prompt: Prompt) -> Call:
 
 @pytest.fixture
 def failure(call: Call) -> Callable[..., ProviderError]:
-    """The error that a call ends with; it is always one that may be logged."""
+    """Return the error of a call, after checking that it may be logged."""
 
     def fail(*args: Any, **changes: Any) -> ProviderError:
         with pytest.raises(ProviderError) as caught:

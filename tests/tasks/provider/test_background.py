@@ -1,4 +1,4 @@
-"""Requests that can be asked about afterwards: each thing the provider may say, turned into a result or one error."""
+"""Tests background requests: every reply of the provider becomes a result or one error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METADATA = {"job": "j-1", "generation": "2", "call": "c-1"}
 
 
 class Asked:
-    """A fake and a loop for all rows: making them takes longer than the calls."""
+    """Provides one fake provider and one loop for all tests: creating them takes longer than the calls."""
 
     def __init__(self, fake: FakeProvider, loop: ProviderLoop) -> None:
         self.fake = fake
@@ -33,7 +33,7 @@ class Asked:
         ).result()
 
     def started(self, step: dict[str, Any]) -> str:
-        """The id of a response that goes on."""
+        """Start a request and return the id of its running response."""
         pending = self.start(step)
         assert isinstance(pending, Pending)
         return pending.response_id
@@ -165,21 +165,21 @@ def test_an_id_that_would_change_the_address_is_none(asked: Asked, response_id: 
     assert failing(lambda: asked.start(step)).category is Category.UNCERTAIN
 
 
-def test_withdrawing_cancels_at_the_provider_however_often(asked: Asked) -> None:
+def test_cancelling_twice_is_fine(asked: Asked) -> None:
     response_id = asked.started({"mode": "never"})
     assert [asked.withdraw(response_id) for _ in range(2)] == [None, None]
     assert asked.fake.generations[0].status == "cancelled"
 
 
 @pytest.mark.parametrize("step", [{"mode": "ok", "on_cancel": "faster"}, {"mode": "gate", "name": "open"}])
-def test_one_that_was_faster_than_its_withdrawal_is_an_answer(asked: Asked, step: dict[str, Any]) -> None:
+def test_a_response_that_was_faster_than_its_cancel_is_an_answer(asked: Asked, step: dict[str, Any]) -> None:
     if step["mode"] == "gate":
         asked.fake.release("open")
     assert isinstance(asked.withdraw(asked.started(step)), Answer)
     assert asked.fake.generations[0].status == "completed"
 
 
-def test_a_withdrawal_that_is_not_heard_is_told(asked: Asked) -> None:
+def test_a_cancel_that_the_provider_ignores_is_reported(asked: Asked) -> None:
     ignored = asked.started({"mode": "never", "on_cancel": "ignored"})
     assert verdict(failing(lambda: asked.withdraw(ignored))) == (Category.OVERLOADED, "still_running", False)
     gone = asked.started({"mode": "gone"})

@@ -1,4 +1,4 @@
-"""The wall-clock budget against servers that never stop sending and never finish."""
+"""Tests the wall-clock budget against servers that never stop sending and never finish."""
 
 from __future__ import annotations
 

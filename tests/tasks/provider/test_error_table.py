@@ -1,4 +1,4 @@
-"""Every row of the classification table, by the real SDK over real sockets, and the one request that each costs."""
+"""Tests every row of the error table with the real SDK over real sockets, and that each costs a single request."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def name(row: Row) -> str:
 
 
 class Table:
-    """One fake and one client for each API, for all rows: making them takes longer than the calls."""
+    """Provides one fake provider and one client per API for all rows: creating them takes longer than the calls."""
 
     def __init__(self, fake: FakeProvider) -> None:
         self.fake = fake

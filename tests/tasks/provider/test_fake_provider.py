@@ -1,4 +1,4 @@
-"""The scripted provider as a process of its own, for tests that start real workers."""
+"""Tests the scripted provider as a separate process, as tests with real workers use it."""
 
 from __future__ import annotations
 

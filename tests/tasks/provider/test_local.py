@@ -1,4 +1,4 @@
-"""The provider without a key: what it picks, in which form, and how long the worst document may take."""
+"""Tests the provider without a key: its choice of sentences, its formats, and its time for the worst document."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_longer_means_more_sentences() -> None:
         ("今日は雨です。明日も雨でしょう。", "今日は雨です。"),
         ("Half \ud83d and\x00 nul.", "Half \ufffd and nul."),
         ("The same. The same. The same.", "The same."),
-        # Every word in all sentences but one, so that LexRank weighs each with log(1) and divides by zero.
+        # Every word is in all sentences but one, so that LexRank weighs each with log(1) and divides by zero.
         ("Anton Berta. Berta Cesar. Cesar Anton.", "Anton Berta. Berta Cesar."),
         ("alpha beta. gamma delta. epsilon zeta. eta theta.", "alpha beta. gamma delta."),
     ],
@@ -138,7 +138,7 @@ def test_label_says_what_it_is() -> None:
 
 
 def long_document(words: int, characters: int) -> str:
-    """Sentences of so many words out of a few thousand, with the stop words of English among them."""
+    """Return a text of random sentences, made of a few thousand different words and some English stop words."""
     source = random.Random(1)
     vocabulary = ["".join(source.choices("abcdefghijklmnopqrstuvwxyz", k=source.randint(3, 9))) for _ in range(4000)]
     vocabulary += ["the", "of", "and", "to", "is"] * 400

@@ -1,4 +1,4 @@
-"""The loop on which all calls of a process run: places, cancelling, closing, and two hundred calls at once."""
+"""Tests the event loop of all calls of a process: slots, cancelling, closing, and two hundred calls in flight."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def running(settings: ProviderSettings) -> Iterator[ProviderLoop]:
 
 def test_two_hundred_calls_are_in_flight_at_once(fake: FakeProvider, settings: Settings, prompt: Prompt) -> None:
     fake.script([GATE])
-    # The times are a busy machine's: what is promised here is how many, not how fast.
+    # The time limits are generous for busy machines: this test is about the number of calls, not their speed.
     with running(settings(call_seconds=50, connect_timeout_seconds=45)) as loop:
         calls = [loop.submit(prompt, client_request_id=f"call-{i}", budget_seconds=50) for i in range(200)]
         fake.wait_for(lambda: fake.in_flight == 200, timeout=45)
@@ -71,7 +71,7 @@ def test_cancelling_closes_the_connection(fake: FakeProvider, settings: Settings
         assert call.cancel()
         fake.wait_for_client_gone()
         assert progress.sent
-        # Its place is free again.
+        # Its slot is free again.
         loop.submit(prompt, client_request_id="call-2", budget_seconds=5).result(timeout=5)
 
 
@@ -100,7 +100,7 @@ def test_two_hundred_cancelled_calls_give_their_places_back(
     with running(settings(concurrency=50, call_seconds=50, connect_timeout_seconds=45)) as loop:
         calls = [loop.submit(prompt, client_request_id=f"call-{i}", budget_seconds=50) for i in range(200)]
         fake.wait_for(lambda: fake.in_flight == 50)
-        for call in reversed(calls):  # those that wait for a place go first
+        for call in reversed(calls):  # first the calls that wait for a slot
             assert call.cancel()
         fake.wait_for_client_gone(50)
         fake.script([{"mode": "ok"}])

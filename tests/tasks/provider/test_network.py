@@ -1,4 +1,4 @@
-"""Calls that end without an answer: what had been sent decides what may be done next."""
+"""Tests calls that end without an answer: the category depends on whether the request had been sent."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_proxy_refuses_the_tunnel(
 
 @contextmanager
 def _raw_server(answer: bytes, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server that says the same bytes to the first client, whatever it asks."""
+    """Run a server that sends these bytes to its first client, whatever the request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -121,7 +121,7 @@ def _raw_server(answer: bytes, tls: ssl.SSLContext | None = None) -> Iterator[in
 
 @contextmanager
 def _full_backlog() -> Iterator[str]:
-    """An address whose kernel drops every further request to connect, as a firewall does."""
+    """Provide an address where the kernel drops every new connection, as a firewall does."""
     with socket.socket() as server, socket.socket() as first, socket.socket() as second:
         server.bind(("127.0.0.1", 0))
         server.listen(0)

@@ -1,4 +1,4 @@
-"""Neither key nor document nor the provider's words leave in an error, and odd settings are refused before any call."""
+"""Tests that no error holds the key, the document or the provider's text, and that bad settings are refused early."""
 
 from __future__ import annotations
 

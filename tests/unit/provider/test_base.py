@@ -1,4 +1,4 @@
-"""The values that travel: what they show of themselves, the fence around a document, and the splitting of text."""
+"""Tests the repr of the values, the fence around a document, and the splitting of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the table that no real server shows on demand: errors by their cause, and what was sent by then."""
+"""Tests the errors that no real server gives on demand: each cause, before and after the request was sent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from tasks.ledger.errors import Category
 from tasks.provider import ProviderError
 from tasks.provider.error_classifier import classify_exception, classify_status
-from tasks.provider.error_codes import QUOTA_CODES, meaning_of, words_in
+from tasks.provider.error_codes import QUOTA_CODES, parse_error_body, verdict_on_details
 
 REQUEST = httpx2.Request("POST", "http://provider.invalid/v1/responses")
 
 
 def wrapped(cause: BaseException) -> Exception:
-    """The cause inside the SDK's error, as the SDK raises it."""
+    """Return the SDK's error with this cause, as the SDK raises it."""
     error = openai.APIConnectionError(request=REQUEST)
     error.__cause__ = cause
     return error
@@ -111,7 +111,7 @@ def test_chain_that_bites_its_tail_ends() -> None:
 @pytest.mark.parametrize("status", range(300, 600))
 def test_every_status_has_a_verdict_for_every_body(status: int) -> None:
     for body in (None, "", "<html>", [], [[]], {}, {"error": None}, {"error": {"code": {}, "message": 1}}, 7, True):
-        error = classify_status(status, words_in(body))
+        error = classify_status(status, parse_error_body(body))
         assert error.http_status == status
         assert error.code
 
@@ -120,7 +120,7 @@ def test_every_status_has_a_verdict_for_every_body(status: int) -> None:
 @pytest.mark.parametrize("field", ["code", "type"])
 def test_quota_in_code_or_type(code: str, field: str) -> None:
     for status in (400, 402, 403, 429):
-        error = classify_status(status, words_in({"error": {field: code}}))
+        error = classify_status(status, parse_error_body({"error": {field: code}}))
         assert error.category is Category.QUOTA
 
 
@@ -139,10 +139,11 @@ def test_quota_in_code_or_type(code: str, field: str) -> None:
     ],
 )
 def test_words_in_every_shape_of_body(body: object, code: str | None, type_: str | None, message: str) -> None:
-    words = words_in(body)
-    assert (words.code, words.type, words.message) == (code, type_, message)
-    assert not message or message not in repr(words)
+    details = parse_error_body(body)
+    assert (details.code, details.type, details.message) == (code, type_, message)
+    assert not message or message not in repr(details)
 
 
 def test_words_that_mean_nothing() -> None:
-    assert meaning_of(words_in({"error": {"code": "new_code", "type": "invalid_request_error"}})) is None
+    details = parse_error_body({"error": {"code": "new_code", "type": "invalid_request_error"}})
+    assert verdict_on_details(details) is None

@@ -1,4 +1,4 @@
-"""Bodies of an HTTP 200 beyond those that the scripted provider makes."""
+"""Tests bodies of an HTTP 200 that the scripted provider does not make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are not quite answers, in shapes of other servers than those of the cases A05 to A08."""
+"""Tests incomplete and invalid answers in the formats of other servers than those of the cases A05 to A08."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tasks.fake_provider.replies import chat, response
 from tasks.ledger.errors import Category
 from tasks.provider import ProviderError
-from tasks.provider.error_codes import meaning_of, words_in
+from tasks.provider.error_codes import parse_error_body, verdict_on_details
 from tasks.provider.response_parser import read_answer
 
 HALF = "The committee decided that the pier"
@@ -82,7 +82,7 @@ def test_a06_nothing_that_is_no_answer_passes_for_one(body: dict[str, Any], cate
     ids=["anthropic", "google", "mistral", "groq", "fastapi"],
 )
 def test_a07_too_long_is_known_in_every_dialect(body: Any) -> None:
-    assert meaning_of(words_in(body)) == (Category.INVALID_REQUEST, "too_long")
+    assert verdict_on_details(parse_error_body(body)) == (Category.INVALID_REQUEST, "too_long")
 
 
 @pytest.mark.parametrize(
