@@ -1,4 +1,4 @@
-"""What can be asked for. One file a workflow: each module here that has a `WORKFLOW` is one."""
+"""The workflows: the kinds of result that a user can ask for. Every module here with a `WORKFLOW` defines one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from tasks.workflows.base import (
 )
 
 
-def _found() -> dict[str, Workflow]:
+def _find_workflows() -> dict[str, Workflow]:
     modules = (import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
     workflows = [module.WORKFLOW for module in modules if hasattr(module, "WORKFLOW")]
-    # The summary first, since it is what most people come for; then by name.
-    return {one.name: one for one in sorted(workflows, key=lambda one: (one.name != "summary", one.name))}
+    # The summary first, since most users come for it; then by name.
+    workflows.sort(key=lambda workflow: (workflow.name != "summary", workflow.name))
+    return {workflow.name: workflow for workflow in workflows}
 
 
-WORKFLOWS: Mapping[str, Workflow] = MappingProxyType(_found())
+WORKFLOWS: Mapping[str, Workflow] = MappingProxyType(_find_workflows())
 
 __all__ = [
     "WORKFLOWS",

@@ -1,4 +1,4 @@
-"""Who must do what by when, as a table, and as a CSV file for a spreadsheet."""
+"""The action items of a document (who must do what by when) as a table, and as a CSV file for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -21,54 +21,57 @@ ASK = (
     "nothing. Write the table only; if there is no task, write only the word NONE."
 )
 UNSAFE = ("=", "+", "-", "\u2212", "@", "\t", "\r", "\n")
-"""What a spreadsheet may take for the beginning of a formula: https://owasp.org/www-community/attacks/CSV_Injection
+"""Lists the characters that a spreadsheet may take for the start of a formula. U+2212 is the typographic minus sign.
 
-U+2212 is the minus sign of typesetters."""
+Source: https://owasp.org/www-community/attacks/CSV_Injection
+"""
 
 
 class ActionItems:
-    """Tasks out of minutes, letters and plans."""
+    """Lists the tasks in minutes, letters and plans."""
 
     name = "action_items"
     version = 1
+    step = "list"
+    """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Action items")
     hint = lazy("Who must do what by when, as a table.")
     needs_ai = True
     choices: Sequence[Option] = ()
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
-        """One request a part; the rows of all answers in one table, each once."""
+        """Make one request per part, and one table of the rows of all answers, without duplicates."""
         parts = cut(text, call_chars)
-        if len(parts) == 1 and "list" not in saved:
-            return Todo([Step("list", Prompt(ASK, text))], done=0, total=1)
-        answers = [saved["list"]] if len(parts) == 1 else over_parts(parts, saved, _about_part)
+        if len(parts) == 1 and self.step not in saved:
+            return Todo([Step(self.step, Prompt(ASK, text))], done=0, total=1)
+        answers = [saved[self.step]] if len(parts) == 1 else over_parts(parts, saved, _prompt_for_part)
         if isinstance(answers, Todo):
             return answers
         rows = list(dict.fromkeys(row for answer in answers for row in rows_of(answer)))
         return Finished(table_of(rows), {"items": len(rows), "parts": len(parts)})
 
     def spoken(self, result: str) -> str:
-        """The saved table with its heads, or the sentence in its place, in the language that is spoken."""
+        """Return the saved table with its column heads, or the sentence instead of it, in the active language."""
         if result == NONE:
             return _("The document gives no task to anybody.")
         head, end, rows = result.partition("\n")
-        return f"{_line(head_in_words())}{end}{rows}" if head == _line(HEAD) else result
+        return f"{_line(_translated_head())}{end}{rows}" if head == _line(HEAD) else result
 
     def csv(self, result: str) -> str:
-        """The saved table as CSV, with cells that no spreadsheet takes for formulas."""
+        """Return the saved table as CSV, with cells that no spreadsheet takes for formulas."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\r\n")
-        writer.writerow(head_in_words())
-        writer.writerows([inert(cell) for cell in row] for row in rows_of(result))
+        writer.writerow(_translated_head())
+        writer.writerows([neutralize(cell) for cell in row] for row in rows_of(result))
         return file.getvalue()
 
 
-def _about_part(part: str, number: int, of: int) -> Prompt:
+def _prompt_for_part(part: str, number: int, of: int) -> Prompt:
     return Prompt(f"This is part {number} of {of} of a longer document. {ASK}", part)
 
 
 def rows_of(markdown: str) -> list[tuple[str, ...]]:
-    """The rows of the Markdown tables in a text, three cells each, without heads and rules."""
+    """Return the rows of the Markdown tables in a text, three cells each, without heads and delimiter rows."""
     rows = []
     for line in markdown.splitlines():
         if not line.strip().startswith("|"):
@@ -84,7 +87,7 @@ def rows_of(markdown: str) -> list[tuple[str, ...]]:
 
 
 def table_of(rows: Sequence[Sequence[str]]) -> str:
-    """The rows as one Markdown table, or a sentence where there are none."""
+    """Return the rows as one Markdown table, or a sentence if there are none."""
     if not rows:
         return NONE
     return "\n".join(map(_line, [HEAD, ("---", "---", "---"), *rows]))
@@ -94,15 +97,15 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def head_in_words() -> tuple[str, ...]:
-    """The heads of the columns in the language that is spoken."""
+def _translated_head() -> tuple[str, ...]:
+    """Return the column heads in the active language."""
     return _("Who"), _("What"), _("By when")
 
 
-def inert(cell: str) -> str:
-    """Put an apostrophe before what a spreadsheet would calculate.
+def neutralize(cell: str) -> str:
+    """Return the cell with an apostrophe in front if a spreadsheet would take it for a formula.
 
-    Full-width, small and raised forms of the signs count as the signs: spreadsheets in East Asia take them so.
+    Full-width, small and raised forms of the signs count too, because spreadsheets in East Asia accept them.
     """
     return f"'{cell}" if unicodedata.normalize("NFKC", cell[:1]).startswith(UNSAFE) else cell
 

@@ -1,4 +1,4 @@
-"""What every workflow says about itself, and how it tells what to do next."""
+"""The interface of all workflows: their names and options, and the steps to do next."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tasks.provider import Prompt
 
 @dataclass(frozen=True)
 class Choice:
-    """An option of a workflow: its name, what a person reads, the words allowed with their labels, and the default.
+    """Represents an option with fixed values: its name and label, the allowed words with their labels, the default.
 
-    What people read, here and below, is marked with `lazy`. The words themselves are stored, and are no language.
+    Texts for the user, here and below, are marked with `lazy`. The words are stored, and are not translated.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Lines:
-    """An option that a person types: at least one and at most `most` lines, each of at most `longest` characters."""
+    """Represents an option that the user types: 1 to `most` lines, each of at most `longest` characters."""
 
     name: str
     label: str
@@ -36,13 +36,13 @@ class Lines:
 
 Option = Choice | Lines
 Options = Mapping[str, Any]
-"""The options of a job by name: a word for a Choice, a list of lines for Lines."""
+"""Maps the options of a job by name: a word for a Choice, a list of lines for Lines."""
 
 
 class OptionsWrong(Exception):
-    """An option that the workflow does not have, or a value that the option does not allow.
+    """Raised for an option that the workflow does not have, or a value that the option does not allow.
 
-    `option` is the name of one of ours, or None when the name itself is unknown.
+    `option` is the name of the option, or None if the workflow has no option of that name.
     """
 
     def __init__(self, option: str | None) -> None:
@@ -52,7 +52,7 @@ class OptionsWrong(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """One request to the provider. Its answer is kept under `name`, which is the same in every attempt at the job."""
+    """Represents one request to the provider. Its answer is saved under `name`, which is the same in every attempt."""
 
     name: str
     prompt: Prompt
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Todo:
-    """Steps that can be made now, in any order; and how many of the job's parts are done, of how many."""
+    """Lists the steps that can run now, in any order, and counts the parts of the job: done, and in total."""
 
     steps: Sequence[Step]
     done: int
@@ -69,17 +69,17 @@ class Todo:
 
 @dataclass(frozen=True)
 class Finished:
-    """The result, in Markdown, and measured facts about it that the page may show."""
+    """Holds the result, in Markdown, and measured facts about it that the page may show."""
 
     text: str
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Workflow(Protocol):
-    """A kind of work on a document. `version` is part of a job's identity: raise it whenever the outcome changes.
+    """Defines a kind of work on a document. `version` is part of a job's identity: raise it when the result changes.
 
-    `title` is what a person picks, `hint` one sentence about it. `needs_ai` False: the extract made without an AI
-    service will do too.
+    `title` is the name that the user picks, `hint` a sentence about it. `needs_ai` False means that the extract made
+    without an AI service is good enough.
     """
 
     name: str
@@ -90,33 +90,34 @@ class Workflow(Protocol):
     choices: Sequence[Option]
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
-        """What to do after the steps in `saved`, by name and answer. Pure: the same answers lead to the same steps.
+        """Return the steps to do next, or the result. Pure: the same answers lead to the same steps.
 
-        `call_chars` is how many characters of a document one request may hold.
+        `saved` has the answers so far by the name of their step. `call_chars` is the number of characters of a document
+        that one request may hold.
         """
         ...
 
 
 @runtime_checkable
 class AsCsv(Protocol):
-    """A workflow whose result is a table."""
+    """Marks a workflow whose result is a table."""
 
     def csv(self, result: str) -> str:
-        """The saved result as CSV, with cells that no spreadsheet takes for formulas."""
+        """Return the saved result as CSV, with cells that no spreadsheet takes for formulas."""
         ...
 
 
 @runtime_checkable
 class OwnWords(Protocol):
-    """A workflow whose results hold words of its own. They are saved in English, whoever it was that asked."""
+    """Marks a workflow that adds its own text to results. It is saved in English, whatever the user's language."""
 
     def spoken(self, result: str) -> str:
-        """The saved result, with these words in the language that is spoken now."""
+        """Return the saved result with this text in the active language."""
         ...
 
 
 def check_options(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any]:
-    """The options of a job: what was given, where allowed, and the defaults for the rest. Raises OptionsWrong."""
+    """Return the options of a job: the given values, checked, and the defaults for the rest. Raises OptionsWrong."""
     if set(given) - {option.name for option in workflow.choices}:
         raise OptionsWrong(None)
     defaults = {option.name: option.default for option in workflow.choices if isinstance(option, Choice)}

@@ -1,4 +1,4 @@
-"""Cutting a long text into parts that fit into one request, and folding the answers together again."""
+"""Cuts a long text into parts that fit into one request each, and folds the answers into one text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BORDERS = (
     re.compile(r"(?<=[.!?…。！？])\s+|(?<=[。！？])"),
     re.compile(r"\s+"),
 )
-"""Where a text may be cut, best first: between paragraphs, lines, sentences, words."""
+"""Lists the positions where a text may be cut, best first: between paragraphs, lines, sentences, words."""
 
 
 def cut(text: str, limit: int) -> list[str]:
-    """The text in parts of at most `limit` characters that together are the text, cut at the best border there is.
+    """Cut the text into parts of at most `limit` characters, at the best borders. Together the parts are the text.
 
-    A border counts only in the second half of a part, so that no part is needlessly short.
+    A border counts only in the second half of a part, so that no part is unnecessarily short.
     """
     parts = []
     while len(text) > limit:
@@ -42,9 +42,9 @@ def _border(text: str, limit: int) -> int:
 def over_parts(
     parts: Sequence[str], saved: Mapping[str, str], prompt: Callable[[str, int, int], Prompt]
 ) -> Todo | list[str]:
-    """The steps for the parts that have no answer yet, or all answers, in order.
+    """Return the steps for the parts without an answer; all answers, in order, if there are no such parts.
 
-    `prompt` is given a part, its number from 1, and how many there are.
+    `prompt` gets a part, its number from 1, and the number of parts.
     """
     names = [f"part {number} of {len(parts)}" for number in range(1, len(parts) + 1)]
     missing = [
@@ -60,9 +60,10 @@ def over_parts(
 def fold(
     answers: Sequence[str], saved: Mapping[str, str], limit: int, prompt: Callable[[str], Prompt], *, total: int
 ) -> Todo | str:
-    """The steps that make one text of several answers, level by level where they do not fit into one request.
+    """Return the steps that fold several answers into one text; the text itself once all of them are saved.
 
-    Each group holds at least two, so every level is shorter than the one before. Or the one text.
+    Works level by level if the answers do not fit into one request. Each group has at least two answers, so every level
+    has fewer answers than the level before.
     """
     level = 1
     while True:
@@ -80,7 +81,7 @@ def fold(
 def _groups(answers: Sequence[str], limit: int) -> list[str]:
     groups: list[list[str]] = [[]]
     for answer in answers:
-        size = sum(len(one) for one in groups[-1])
+        size = sum(map(len, groups[-1]))
         if len(groups[-1]) >= 2 and size + len(answer) > limit:
             groups.append([])
         groups[-1].append(answer)

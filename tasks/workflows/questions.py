@@ -1,4 +1,4 @@
-"""Up to five questions about a document, each answered with the passage of the document that it rests on."""
+"""The answers to up to five questions about a document, each with the passage that supports it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ UNSUPPORTED = "No passage of the document was found that supports this answer."
 
 
 class QuestionsAnswered:
-    """Answers that can be checked."""
+    """Answers questions so that the user can check every answer."""
 
     name = "questions_answered"
     version = 1
+    step = "answer"
+    """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Answers to questions")
     hint = lazy("Up to five questions, each answered with the passage it rests on.")
     needs_ai = True
@@ -34,37 +36,37 @@ class QuestionsAnswered:
     )
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
-        """One request a part, with all questions; for each the first answer whose passage stands in the text."""
+        """Make one request per part, with all questions; then pick the first answer with a passage from the text."""
         questions: list[str] = options["questions"]
         parts = cut(text, call_chars)
-        if len(parts) == 1 and "answer" not in saved:
-            return Todo([Step("answer", Prompt(ask(questions), text))], done=0, total=1)
+        if len(parts) == 1 and self.step not in saved:
+            return Todo([Step(self.step, Prompt(_instructions(questions), text))], done=0, total=1)
         if len(parts) == 1:
-            answers: Todo | list[str] = [saved["answer"]]
+            answers: Todo | list[str] = [saved[self.step]]
         else:
-            answers = over_parts(parts, saved, lambda part, number, of: Prompt(ask(questions), part))
+            answers = over_parts(parts, saved, lambda part, number, of: Prompt(_instructions(questions), part))
         if isinstance(answers, Todo):
             return answers
-        given = [answers_of(answer) for answer in answers]
-        best = [_best([one.get(number, ("", "")) for one in given], text) for number in range(1, len(questions) + 1)]
+        given = [_parse_answers(answer) for answer in answers]
+        best = [_best([part.get(number, ("", "")) for part in given], text) for number in range(1, len(questions) + 1)]
         shown = [show(question, answer, passage) for question, (answer, passage) in zip(questions, best, strict=True)]
         supported = sum(bool(passage) for _, passage in best)
         return Finished("\n\n".join(shown), {"questions": len(questions), "supported": supported})
 
     def spoken(self, result: str) -> str:
-        """The saved answers, with what is said of a missing answer or passage in the language that is spoken."""
+        """Return the saved answers with the remarks on missing answers and passages in the active language."""
         unsupported = _("No passage of the document was found that supports this answer.")
         words = {NOT_ANSWERED: _("The document does not answer this."), f"*{UNSUPPORTED}*": f"*{unsupported}*"}
         return "\n\n".join(words.get(block, block) for block in result.split("\n\n"))
 
 
-def ask(questions: Sequence[str]) -> str:
-    """The instructions with the questions."""
+def _instructions(questions: Sequence[str]) -> str:
+    """Return the instructions with the questions."""
     return ASK + "\n".join(f"{number}. {question}" for number, question in enumerate(questions, 1))
 
 
-def answers_of(text: str) -> dict[int, tuple[str, str]]:
-    """The answer and its passage by the number of the question; what the provider left out is missing."""
+def _parse_answers(text: str) -> dict[int, tuple[str, str]]:
+    """Return each answer and its passage by the number of the question, without those that the provider left out."""
     found: dict[int, tuple[str, str]] = {}
     marks = list(NUMBER.finditer(text))
     for mark, after in zip(marks, [*marks[1:], None], strict=True):
@@ -76,22 +78,22 @@ def answers_of(text: str) -> dict[int, tuple[str, str]]:
     return found
 
 
-def stands_in(passage: str, document: str) -> bool:
-    """Whether the passage is in the document word for word; white space and quotation marks around it do not count."""
-    wanted = " ".join(passage.strip("\"'“”„«» ").split())
-    return len(wanted) >= 3 and wanted in " ".join(document.split())
+def _is_in_document(passage: str, document: str) -> bool:
+    """Return True if the document has the passage word for word, ignoring white space and quotation marks around it."""
+    expected = " ".join(passage.strip("\"'“”„«» ").split())
+    return len(expected) >= 3 and expected in " ".join(document.split())
 
 
 def _best(given: Sequence[tuple[str, str]], document: str) -> tuple[str, str]:
-    """The first answer whose passage stands in the document; else the first answer at all, without a passage."""
+    """Return the first answer with a passage from the document; else the first answer at all, without a passage."""
     for answer, passage in given:
-        if answer and stands_in(passage, document):
+        if answer and _is_in_document(passage, document):
             return answer, passage
     return next(((answer, "") for answer, _ in given if answer), ("", ""))
 
 
 def show(question: str, answer: str, passage: str) -> str:
-    """One question as Markdown: what was asked, the answer, and the passage or that there is none."""
+    """Return one question as Markdown, with its answer, and its passage or the remark that there is none."""
     heading = f"**{re.sub(r'[*_`<>]', '', question)}**"
     if not answer:
         return f"{heading}\n\n{NOT_ANSWERED}"

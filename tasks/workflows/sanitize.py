@@ -1,4 +1,4 @@
-"""What a provider's answer may not bring along: images, and addresses that the document does not hold."""
+"""Removes images from a provider's answer, and URLs that are not in the document."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from markdown_it.token import Token
 from tasks.i18n import _
 
 REMOVED = "[address removed]"
-"""Saved so, whoever asked; `removed_in_words` says it to the reader."""
-# No model's answer may keep a worker busy: each repetition is bounded, and possessive where another could follow.
+"""Marks a removed address in saved results, in every language; `removed_in_words` translates it."""
+# No answer may keep a worker busy: each repetition is bounded, and possessive if another repetition could follow.
 IMAGE = re.compile(r"!\[([^\]]{0,500}+)\](?:\([^)]{0,4000}+\)|\[[^\]]{0,200}+\])")
 LIVE_TAG = re.compile(
     r"<(?:img|iframe|base|meta|link|embed|object|script)\b[^>]*>"
@@ -30,48 +30,48 @@ ADDRESS = re.compile(
 )
 _AROUND = r"[\w/%=&#?-]"
 _reader = MarkdownIt("commonmark", {"html": True})
-_reader.validateLink = lambda url: True  # type: ignore[method-assign]  # whoever reads the file may follow any
+_reader.validateLink = lambda url: True  # type: ignore[method-assign]  # other programs may make any URL a link
 
 
 def tidy(answer: str, document: str) -> str:
-    """The answer without images, and without addresses that do not stand in the document.
+    """Return the answer without images, and without addresses that are not in the document.
 
-    A document can talk a model into ending its answer with an address that carries what was read
-    (https://simonwillison.net/2023/Apr/14/worst-that-can-happen/), so only what the document itself says stays. Where
-    something is left that a reader of Markdown would take for a foreign link or an image, no character of it is live.
+    A document can make a model end its answer with a URL that carries the text it has read
+    (https://simonwillison.net/2023/Apr/14/worst-that-can-happen/), so only addresses from the document stay. If a
+    Markdown parser still finds a foreign link or an image in the rest, all link syntax is neutralized.
     """
     text = IMAGE.sub(lambda found: found[1] or "", answer)
     text = LIVE_TAG.sub("", text)
-    text = REFERENCE.sub(lambda found: found[0] if stands_in(found[1], document) else "", text)
-    text = LINK.sub(lambda found: found[0] if stands_in(found[2], document) else found[1], text)
-    text = ADDRESS.sub(lambda found: _known(found[0], document), text)
-    return (_inert(text) if _is_live(text, document) else text).strip()
+    text = REFERENCE.sub(lambda found: found[0] if _is_in_document(found[1], document) else "", text)
+    text = LINK.sub(lambda found: found[0] if _is_in_document(found[2], document) else found[1], text)
+    text = ADDRESS.sub(lambda found: _keep_or_remove(found[0], document), text)
+    return (_neutralize(text) if _has_live_link(text, document) else text).strip()
 
 
 def removed_in_words(result: str) -> str:
-    """A saved result that says in the language that is spoken now where an address was removed."""
+    """Return a saved result with its marks for removed addresses in the active language."""
     return result.replace(REMOVED, _("[address removed]"))
 
 
-def stands_in(address: str, document: str) -> bool:
-    """Whether the document holds this address, and not only a longer one that it is part of. A word is no address."""
+def _is_in_document(address: str, document: str) -> bool:
+    """Return True if the document has this address, and not only as part of a longer one. A word is not an address."""
     if not re.search(r"[/:.@#]", address):
         return False
     return re.search(f"(?<!{_AROUND}){re.escape(address)}(?!{_AROUND})", document) is not None
 
 
-def _known(address: str, document: str) -> str:
+def _keep_or_remove(address: str, document: str) -> str:
     bare = address.rstrip(".,;:!?_~")
-    return address if stands_in(bare, document) else REMOVED + address[len(bare) :]
+    return address if _is_in_document(bare, document) else REMOVED + address[len(bare) :]
 
 
-def _is_live(text: str, document: str) -> bool:
+def _has_live_link(text: str, document: str) -> bool:
     for token in _tokens(_reader.parse(text)):
         if token.type == "image" or (token.type in ("html_inline", "html_block") and LIVE_TAG.search(token.content)):
             return True
         if token.type == "link_open":
             address = unquote(str(token.attrs.get("href", "")))
-            if not any(stands_in(one, document) for one in (address, address.removeprefix("mailto:"))):
+            if not any(_is_in_document(form, document) for form in (address, address.removeprefix("mailto:"))):
                 return True
     return False
 
@@ -82,6 +82,6 @@ def _tokens(tokens: list[Token]) -> Iterator[Token]:
         yield from _tokens(token.children or [])
 
 
-def _inert(text: str) -> str:
-    """The same to read, with nothing in it that could be Markdown's or HTML's sign for a link."""
+def _neutralize(text: str) -> str:
+    """Replace the brackets of links in Markdown and HTML by similar characters, so that the text reads the same."""
     return re.sub(r"\\*([\[\]<])", lambda found: {"[": "(", "]": ")", "<": "‹"}[found[1]], text)

@@ -1,4 +1,4 @@
-"""A summary of a document, in the length and form its owner wants."""
+"""The summary of a document, in the length, form and language that the user chose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMS = {
     "bullets": "Write a Markdown list with one point a line, most important first.",
 }
 LANGUAGES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish"}
-"""As the model is told; what people read is below."""
+"""Names the languages for the model; the labels for the user are below."""
 RULES = (
     "State only what the document says. Keep names, numbers and dates exact. "
     "Do not add links, images, or remarks about the document or about yourself."
@@ -23,10 +23,12 @@ RULES = (
 
 
 class Summary:
-    """The workflow everybody gets."""
+    """Summarises a document. This is the default workflow."""
 
     name = "summary"
     version = 1
+    step = "summarise"
+    """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Summary")
     hint = lazy("The document in fewer words.")
     needs_ai = False
@@ -53,35 +55,35 @@ class Summary:
     )
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
-        """One request where the text fits into one; else one a part, and then their answers folded into one."""
+        """Make one request if the text fits; else one per part, and then fold their answers into one."""
         parts = cut(text, call_chars)
         if len(parts) == 1:
-            if "summarise" in saved:
-                return Finished(saved["summarise"])
-            return Todo([Step("summarise", self._whole(text, options))], done=0, total=1)
-        answers = over_parts(parts, saved, lambda part, number, of: self._part(part, number, of, options))
+            if self.step in saved:
+                return Finished(saved[self.step])
+            return Todo([Step(self.step, self._prompt_for_whole(text, options))], done=0, total=1)
+        answers = over_parts(parts, saved, lambda part, number, of: self._prompt_for_part(part, number, of, options))
         if isinstance(answers, Todo):
             return answers
-        folded = fold(answers, saved, call_chars, lambda group: self._fold(group, options), total=len(parts))
+        folded = fold(answers, saved, call_chars, lambda group: self._prompt_for_fold(group, options), total=len(parts))
         return folded if isinstance(folded, Todo) else Finished(folded, {"parts": len(parts)})
 
-    def _whole(self, text: str, options: Options) -> Prompt:
-        wanted = f"Summarise the document in {LENGTHS[options['length']]}, {_in_language(options)}."
-        return Prompt(f"{wanted} {FORMS[options['form']]} {RULES}", text, dict(options))
+    def _prompt_for_whole(self, text: str, options: Options) -> Prompt:
+        task = f"Summarise the document in {LENGTHS[options['length']]}, {_in_language(options)}."
+        return Prompt(f"{task} {FORMS[options['form']]} {RULES}", text, dict(options))
 
-    def _part(self, part: str, number: int, of: int, options: Options) -> Prompt:
-        wanted = (
+    def _prompt_for_part(self, part: str, number: int, of: int, options: Options) -> Prompt:
+        task = (
             f"This is part {number} of {of} of a longer document. Summarise this part in about 150 words, "
             f"{_in_language(options)}, so that a summary of the whole can be made of the parts' summaries."
         )
-        return Prompt(f"{wanted} {RULES}", part, {**options, "length": "medium", "form": "prose"})
+        return Prompt(f"{task} {RULES}", part, {**options, "length": "medium", "form": "prose"})
 
-    def _fold(self, group: str, options: Options) -> Prompt:
-        wanted = (
+    def _prompt_for_fold(self, group: str, options: Options) -> Prompt:
+        task = (
             "The document below holds summaries of the consecutive parts of one longer document. "
             f"Make one summary of them all, in {LENGTHS[options['length']]}, {_in_language(options)}."
         )
-        return Prompt(f"{wanted} {FORMS[options['form']]} {RULES}", group, dict(options))
+        return Prompt(f"{task} {FORMS[options['form']]} {RULES}", group, dict(options))
 
 
 def _in_language(options: Options) -> str:

@@ -1,4 +1,4 @@
-"""What each workflow asks, and what it makes of the answers."""
+"""Tests the requests of each workflow, and the result it makes of the answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tasks.workflows import WORKFLOWS, Finished, Options, OptionsWrong, Todo
 from tasks.workflows.action_items import WORKFLOW as ACTION_ITEMS
-from tasks.workflows.action_items import inert, rows_of
+from tasks.workflows.action_items import neutralize, rows_of
 from tasks.workflows.base import check_options
 from tasks.workflows.questions import NOT_ANSWERED, UNSUPPORTED
 from tasks.workflows.questions import WORKFLOW as QUESTIONS
@@ -62,7 +62,7 @@ def test_a_document_without_tasks_says_so() -> None:
 
 
 SIGNS = ["\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\ufe661+1", "\ufe6bSUM(A1)", "\u22121", "\u207a1"]
-"""What looks like the signs of a formula, full-width and small, and is one to spreadsheets in East Asia."""
+"""Lists full-width and small forms of the signs of a formula, which spreadsheets in East Asia accept."""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_formula_leaves_as_text(cell: str) -> None:
     ("cell", "left"), [("\t=1", "'\t=1"), ("\r=1", "'\r=1"), ("\n=1", "'\n=1"), ("1=1", "1=1"), ("", "")]
 )
 def test_only_a_cell_that_begins_like_a_formula_gets_an_apostrophe(cell: str, left: str) -> None:
-    assert inert(cell) == left
+    assert neutralize(cell) == left
 
 
 def test_an_answer_keeps_its_passage_only_if_the_document_holds_it() -> None:
