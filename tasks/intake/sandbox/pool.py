@@ -178,7 +178,7 @@ class IntakePool:
 
 
 class _Either(threading.Event):
-    """Is set when the caller cancelled or the pool is being closed."""
+    """Combines two events: set when the caller cancelled or the pool is being closed."""
 
     def __init__(self, cancelled: threading.Event | None, closing: threading.Event) -> None:
         super().__init__()
