@@ -1,7 +1,7 @@
-"""In which language people are spoken to.
+"""Translates the texts that users read.
 
-The texts stand in the code in English, marked by `_`, `ngettext` or `lazy`. Each other language is one catalogue in
-this folder, named by its code. Programs and operators are spoken to in English.
+The texts are in the code in English, marked by `_`, `ngettext` or `lazy`. Each other language is a catalogue in this
+folder, named by its code. Texts for programs and operators are in English only.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from babel.support import LazyProxy
 
 ENGLISH = "en"
 LANGUAGES: Mapping[str, str] = MappingProxyType({ENGLISH: "English", "de": "Deutsch"})
-"""What people can choose, by code, each in its own name."""
+"""The languages that users can choose, by code, each with its own name for itself."""
 
-_spoken: ContextVar[str] = ContextVar("language", default=ENGLISH)
+_active: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
 def language() -> str:
-    """The code of the language that is spoken now."""
-    return _spoken.get()
+    """Return the code of the active language."""
+    return _active.get()
 
 
 def speak(code: str | None) -> None:
-    """Speak this language from now on, in this thread. None, or one that has no catalogue: English."""
-    _spoken.set(code if code is not None and code in LANGUAGES else ENGLISH)
+    """Activate this language in this thread. None, or a code without a catalogue, activates English."""
+    _active.set(code if code is not None and code in LANGUAGES else ENGLISH)
 
 
 @contextmanager
 def speaking(code: str | None) -> Iterator[None]:
-    """Speak this language inside the block."""
+    """Activate this language inside the block."""
     earlier = language()
     speak(code)
     try:
@@ -49,28 +49,28 @@ def speaking(code: str | None) -> Iterator[None]:
 
 
 def gettext(message: str) -> str:
-    """The message in the language that is spoken. Its placeholders stay as they are."""
+    """Return the message in the active language, with its placeholders unfilled."""
     return _catalogue(language()).gettext(message)
 
 
 def plural(one: str, many: str, number: int) -> str:
-    """One of the two, as the number and the language want it. Its placeholders stay as they are."""
+    """Return the form of the message that fits the number in the active language, with its placeholders unfilled."""
     return _catalogue(language()).ngettext(one, many, number)
 
 
 def _(message: str, /, **facts: object) -> str:
-    """The message in the language that is spoken, with the facts at its `%(name)s`."""
-    said = gettext(message)
-    return said % facts if facts else said
+    """Return the message in the active language, with the facts in place of its `%(name)s`."""
+    text = gettext(message)
+    return text % facts if facts else text
 
 
 def ngettext(one: str, many: str, number: int, /, **facts: object) -> str:
-    """One of the two, with the facts at its `%(name)s`; `%(num)s` is the number, unless the facts say otherwise."""
+    """Return the form that fits the number, with the facts filled in. `%(num)s` is the number by default."""
     return plural(one, many, number) % {"num": number, **facts}
 
 
 def lazy(message: str) -> str:
-    """For constants: a text that is looked up each time it is used, in the language that is spoken then."""
+    """Return a text for a constant: it is translated each time it is used, into the language that is active then."""
     return cast(str, LazyProxy(gettext, message, enable_cache=False))
 
 

@@ -1,1 +1,1 @@
-"""Loops that put things right: reconciler, replayer, response cleanup and alerts."""
+"""The loops that repair and clean up: reconciler, replayer, response cleanup and alert monitor."""

@@ -1,6 +1,6 @@
-"""Tells an operator when a limit is passed, and when it is kept again. Runs in every worker; one of them tells.
+"""Alerts an operator when a limit is exceeded, and when it is met again. Runs in every worker; one of them sends.
 
-That no worker is there at all cannot be told by a worker: `/readyz` says so, for whoever watches the site from outside.
+No worker can report that no worker is running. `/readyz` reports it, to a monitor that watches the site from outside.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from tasks.settings import Settings
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 30.0
+CHECK_SECONDS = 30.0
 
 
 class Alerts:
-    """The look at the limits."""
+    """Checks the alert thresholds."""
 
     def __init__(self, transaction: Transaction, settings: Settings) -> None:
         self._transaction = transaction
         self._settings = settings
-        self._limits = AlertThresholds(
+        self._thresholds = AlertThresholds(
             queue_age_seconds=settings.alert_queue_age_seconds,
             failures=settings.alert_failures_per_hour,
-            orphan_grace_seconds=2 * settings.sweep_seconds + 1,
+            orphan_grace_seconds=settings.orphan_grace_seconds,
         )
 
     def step(self) -> Sequence[Notification]:
-        """Measure, and owe the operator what there is to tell. What that was."""
+        """Measure, enqueue the notifications that are due to the operator, and return them."""
         settings = self._settings
         with self._transaction() as session:
-            found = alerts.measured(session, queue=settings.queue_name, lane=settings.lane, limits=self._limits)
-            told = alerts.update_alerts(session, queue=settings.queue_name, found=found)
-            for telling in told:
-                self._owe(session, telling)
-        for telling in told:
-            log.warning(telling.what, kind=str(telling.kind), **telling.facts)
-        return told
+            found = alerts.measured(session, queue=settings.queue_name, lane=settings.lane, limits=self._thresholds)
+            notifications = alerts.update_alerts(session, queue=settings.queue_name, found=found)
+            for notification in notifications:
+                self._enqueue(session, notification)
+        for notification in notifications:
+            log.warning(notification.what, kind=str(notification.kind), **notification.facts)
+        return notifications
 
-    def _owe(self, session: Session, telling: Notification) -> None:
+    def _enqueue(self, session: Session, notification: Notification) -> None:
         facts = {
-            "kind": str(telling.kind),
-            "phase": telling.what.removeprefix("alert."),
-            "began_at": telling.began_at.isoformat(timespec="seconds"),
-            "measured": dict(telling.facts),
+            "kind": str(notification.kind),
+            "phase": notification.what.removeprefix("alert."),
+            "began_at": notification.began_at.isoformat(timespec="seconds"),
+            "measured": dict(notification.facts),
         }
         for channel, target in (
             (Channel.EMAIL, self._settings.alert_email),
@@ -62,16 +62,16 @@ class Alerts:
                 outbox.enqueue(
                     session,
                     queue=self._settings.queue_name,
-                    key=f"{telling.key}_{channel}",
+                    key=f"{notification.key}_{channel}",
                     channel=channel,
                     target=target,
-                    what=telling.what,
+                    what=notification.what,
                     facts=facts,
                 )
 
     def run(self, stopping: threading.Event) -> None:
-        """Look until told to stop."""
-        while not stopping.wait(min(LOOK_SECONDS, self._limits.queue_age_seconds)):
+        """Check the thresholds until `stopping` is set."""
+        while not stopping.wait(min(CHECK_SECONDS, self._thresholds.queue_age_seconds)):
             try:
                 self.step()
             except SQLAlchemyError as error:

@@ -1,6 +1,6 @@
-"""Makes the rows true again after silence. Runs in every worker; any number may run at once.
+"""Corrects the rows of jobs whose worker fell silent. Runs in every worker; any number may run at once.
 
-Each finding is settled in a transaction of its own by the same guarded events everybody uses, so whoever comes second
+Each finding is handled in its own transaction, by the same guarded updates as everywhere else, so a second reconciler
 finds nothing left to do.
 """
 
@@ -23,11 +23,11 @@ from tasks.settings import Settings
 log = structlog.get_logger()
 
 BATCH = 200
-CLOSED_AT_ONCE = 20  # not urgent, and expired leases are not to wait for it
+CLOSED_AT_ONCE = 20  # not urgent, and expired leases must not wait for it
 
 
 class Reconciler:
-    """The sweep over expired leases, passed deadlines, waiting jobs owed nothing, and content past its time."""
+    """Sweeps over expired leases, passed deadlines, waiting jobs without a delivery, and content past its retention."""
 
     def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
         self._transaction = transaction
@@ -35,7 +35,7 @@ class Reconciler:
         self._wake_dispatcher = wake_dispatcher
 
     def step(self) -> int:
-        """One sweep. How many jobs were moved or closed."""
+        """Make one sweep and return how many jobs were moved or closed."""
         moved = self._each("expired", stale.expired_claims, self._expire)
         moved += self._each("past_deadline", stale.waiting_past_deadline, self._end_at_deadline)
         moved += self._each("owed_nothing", stale.waiting_without_delivery, self._owe)
@@ -48,7 +48,7 @@ class Reconciler:
         self,
         what: str,
         find: Callable[..., list[uuid.UUID]],
-        settle: Callable[[Session, uuid.UUID], object],
+        handle: Callable[[Session, uuid.UUID], object],
         limit: int = BATCH,
     ) -> int:
         with self._transaction() as session:
@@ -56,7 +56,7 @@ class Reconciler:
         moved = 0
         for job_id in found:
             with self._transaction() as session:
-                outcome = settle(session, job_id)
+                outcome = handle(session, job_id)
             if outcome is not None:
                 moved += 1
                 log.info(f"reconciled.{what}", job=job_id.hex, to=str(outcome))
@@ -76,7 +76,7 @@ class Reconciler:
         return "closed" if deleted else None
 
     def run(self, stopping: threading.Event) -> None:
-        """Sweep until told to stop."""
+        """Sweep until `stopping` is set."""
         while not stopping.wait(self._settings.sweep_seconds):
             try:
                 self.step()

@@ -1,4 +1,4 @@
-"""Carries on what operators replay, one job after the other. Runs in every worker; any number may run at once."""
+"""Carries on the replays of operators, one job after the other. Runs in every worker; any number may run at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 200
 
 
 class Replaying:
-    """The loop that gives each replay its turn. The rate is held by the replay's own row."""
+    """Gives each replay its turn. The row of the replay keeps its rate."""
 
     def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
         self._transaction = transaction
@@ -27,7 +27,7 @@ class Replaying:
         self._wake_dispatcher = wake_dispatcher
 
     def step(self) -> int:
-        """Take every turn that is due now, each in a transaction of its own. How many there were."""
+        """Take every turn that is due now, each in its own transaction, and return how many there were."""
         taken = 0
         while taken < BATCH:
             with self._transaction() as session:
@@ -41,7 +41,7 @@ class Replaying:
         return taken
 
     def run(self, stopping: threading.Event) -> None:
-        """Step until told to stop, waking when the next turn is due."""
+        """Step until `stopping` is set, and wake when the next turn is due."""
         pause = POLL_SECONDS
         while not stopping.wait(pause):
             pause = POLL_SECONDS
@@ -49,7 +49,7 @@ class Replaying:
                 self.step()
                 with self._transaction() as session:
                     until_next = replays.seconds_until_next(session, self._settings.queue_name)
-                if until_next:  # a turn that is due and was not taken is held up, or somebody else takes it
+                if until_next:  # a due turn that was not taken is held up, or another worker takes it
                     pause = min(POLL_SECONDS, until_next)
             except SQLAlchemyError as error:
                 log.warning("replaying.waits", error=type(error).__name__)

@@ -1,8 +1,8 @@
-"""Takes back at the provider what nobody here waits for any more: the open responses of finished and deleted jobs.
+"""Cancels responses at the provider that are not needed any more: the open responses of finished and deleted jobs.
 
-Where the site does not let the provider keep responses, those that are saved here are deleted there too. Runs in every
-worker; any number may run at once, since cancelling and deleting twice is fine. What fails is tried at the next sweep,
-and given up after a time.
+If the site does not let the provider keep responses, those that are saved here are deleted there too. Runs in every
+worker; any number may run at once, since cancelling and deleting twice is harmless. Failures are tried again at the
+next sweep, and given up after a time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 BATCH = 50
 EXCHANGE_SECONDS = 10.0
-GIVE_UP_WITHDRAWING_SECONDS = 900.0  # meanwhile it takes one of the places of the lane
+GIVE_UP_WITHDRAWING_SECONDS = 900.0  # meanwhile the response counts against the limit of the lane
 GIVE_UP_DELETING_SECONDS = 86_400.0
-LONGEST_PAUSE_SECONDS = 10.0  # a cancel is not to wait long behind one that fails
-LONGEST_REST_SECONDS = 300.0  # a deletion is not urgent, and some servers know none
+MAX_PAUSE_SECONDS = 10.0  # a cancel must not wait long behind another that fails
+MAX_REST_SECONDS = 300.0  # a deletion is not urgent, and some servers do not support it
 
 
 class Withdrawals:
-    """The sweep over what the provider has and nobody waits for."""
+    """Sweeps over the responses at the provider that no job waits for."""
 
     def __init__(self, transaction: Transaction, settings: Settings, provider: ProviderLoop) -> None:
         self._transaction = transaction
@@ -53,7 +53,7 @@ class Withdrawals:
         self._no_deletion_before = 0.0
 
     def step(self) -> int:
-        """One sweep. How many responses are settled; none where the provider cannot be asked about them."""
+        """Make one sweep and return how many responses were closed or deleted; 0 without a background mode."""
         self._failures = 0
         with self._transaction() as session:
             lane = self._lane
@@ -63,13 +63,13 @@ class Withdrawals:
             log.warning("withdrawals.given_up", not_withdrawn=lost, not_deleted=left)
         if self._provider.background is None:
             return 0
-        return self._withdraw_finished() + self._clear_left_behind() + (0 if self._keep else self._delete_saved())
+        return self._cancel_finished() + self._clear_left_behind() + (0 if self._keep else self._delete_saved())
 
-    def _withdraw_finished(self) -> int:
+    def _cancel_finished(self) -> int:
         with self._transaction() as session:
             found = responses.to_cancel(session, lane=self._lane, limit=BATCH)
-        settled = 0
-        for kept, answer in self._each(found, self._submit_withdraw):
+        count = 0
+        for kept, answer in self._each(found, self._submit_cancel):
             if isinstance(answer, ProviderError):
                 if not answer.response_over:
                     self._failed("withdraw", answer)
@@ -78,25 +78,25 @@ class Withdrawals:
             elif answer is None:
                 report = CallReport(CallOutcome.CANCELLED)
             else:
-                report = report_of_answer(answer)  # it was faster; billed, and not wanted any more
+                report = report_of_answer(answer)  # it completed first: billed, but not needed any more
             assert kept.call_id is not None
             with self._transaction() as session:
                 closed = calls.close_call(session, kept.call_id, report)
             log.info("response.withdrawn", call=kept.call_id.hex, outcome=str(report.outcome))
-            settled += closed
-        return settled
+            count += closed
+        return count
 
     def _clear_left_behind(self) -> int:
-        """Its job was deleted, so what the provider has of it goes too, whatever the site lets it keep."""
+        """Cancel and delete the responses of deleted jobs, whatever the site otherwise lets the provider keep."""
         with self._transaction() as session:
             found = responses.left_behind(session, lane=self._lane, limit=BATCH)
-        stopped = []
-        for kept, answer in self._each(found, self._submit_withdraw):
+        cancelled = []
+        for kept, answer in self._each(found, self._submit_cancel):
             if isinstance(answer, ProviderError) and not answer.response_over:
                 self._failed("withdraw", answer)
             else:
-                stopped.append(kept)
-        return self._delete(stopped)
+                cancelled.append(kept)
+        return self._delete(cancelled)
 
     def _delete_saved(self) -> int:
         with self._transaction() as session:
@@ -120,13 +120,11 @@ class Withdrawals:
                 else:
                     responses.note_deleted(session, kept.call_id)
             deleted += 1
-        self._rest_seconds = (
-            min(LONGEST_REST_SECONDS, 2 * max(self._rest_seconds, self._sweep_seconds)) if failed else 0
-        )
+        self._rest_seconds = min(MAX_REST_SECONDS, 2 * max(self._rest_seconds, self._sweep_seconds)) if failed else 0
         self._no_deletion_before = time.monotonic() + self._rest_seconds
         return deleted
 
-    def _submit_withdraw(self, kept: KeptResponse) -> Future[Answer | None]:
+    def _submit_cancel(self, kept: KeptResponse) -> Future[Answer | None]:
         return self._provider.submit_withdraw(kept.response_id, budget_seconds=self._budget_seconds)
 
     def _submit_delete(self, kept: KeptResponse) -> Future[None]:
@@ -135,20 +133,23 @@ class Withdrawals:
     def _each(
         self, found: Sequence[KeptResponse], submit: Callable[[KeptResponse], Future[T]]
     ) -> list[tuple[KeptResponse, T | ProviderError]]:
-        """Exchange something about each of them, all at once. What found no place in time is left to the next sweep."""
-        settled: list[tuple[KeptResponse, T | ProviderError]] = []
+        """Send a request about each response, all at once, and return what came back.
+
+        Requests that get no answer in time are left to the next sweep.
+        """
+        results: list[tuple[KeptResponse, T | ProviderError]] = []
         try:
             futures = [(kept, submit(kept)) for kept in found]
         except ProviderError:
-            return settled  # the loop is closed, so the process is about to end
+            return results  # the loop is closed, so the process is about to end
         for kept, future in futures:
             try:
-                settled.append((kept, future.result(2 * self._budget_seconds)))
+                results.append((kept, future.result(2 * self._budget_seconds)))
             except ProviderError as error:
-                settled.append((kept, error))
+                results.append((kept, error))
             except (NotYet, CancelledError):
                 future.cancel()
-        return settled
+        return results
 
     def _failed(self, what: str, error: ProviderError) -> None:
         if error.code != "still_running":
@@ -156,11 +157,11 @@ class Withdrawals:
         log.warning("response.left_to_the_next_sweep", what=what, category=error.category, code=error.code)
 
     def run(self, stopping: threading.Event) -> None:
-        """Sweep until told to stop; more seldom while the provider refuses."""
+        """Sweep until `stopping` is set, and less often while the provider refuses."""
         pause = self._sweep_seconds
         while not stopping.wait(pause):
             try:
                 self.step()
             except SQLAlchemyError as error:
                 log.warning("withdrawals.wait", error=type(error).__name__)
-            pause = min(LONGEST_PAUSE_SECONDS, 2 * pause) if self._failures else self._sweep_seconds
+            pause = min(MAX_PAUSE_SECONDS, 2 * pause) if self._failures else self._sweep_seconds

@@ -1,4 +1,4 @@
-"""Telling people and programs outside: mail by SMTP, webhooks as the Standard Webhooks specification has them.
+"""Sends notifications: e-mail by SMTP, and webhooks by the Standard Webhooks specification.
 
 The rows are in `tasks.ledger.notifications.outbox`. A new kind of mail is a function in `mail_templates`.
 """

@@ -1,15 +1,15 @@
-"""How a try to send a notice ends when it does not go well."""
+"""The error of a failed try to send a notification."""
 
 from __future__ import annotations
 
 GONE = "gone"
-"""The code of a receiver that wants nothing any more, ever."""
+"""The code for a receiver that answers that it never accepts notifications again."""
 
 
 class NotSent(Exception):
-    """A try failed. `code` says how, in a word; `for_good`: another try would end the same way.
+    """Raised when a try fails. `code` names the failure in a word; `for_good` means that another try would fail too.
 
-    `wait_seconds` is how long the other side asks to stay away, unbounded; None where it asks nothing.
+    `wait_seconds` is the wait that the server asks for, without an upper limit; None if it asks for none.
     """
 
     def __init__(self, code: str, *, for_good: bool = False, wait_seconds: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What the mails say. A sort of mail is a function from facts to words, entered in `MAILS` under its event's name."""
+"""The texts of the mails. Each kind of mail is a function from facts to a `Mail`, listed in `MAILS` by its event."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from tasks.i18n import _, speaking
 from tasks.notifications.signed_links import Links
 
-LONGEST_SUBJECT = 120
+MAX_SUBJECT_LENGTH = 120
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Mail:
-    """A mail in plain text. The subject is made one short line when it is sent."""
+    """A mail in plain text. The subject is shortened to one line when the mail is sent."""
 
     subject: str
     text: str
@@ -25,9 +25,10 @@ Words = Callable[[Facts, Links], Mail]
 
 
 def in_words(what: str, facts: Facts, links: Links) -> Mail | None:
-    """The mail about an event, in the language that its reader spoke when it was asked for; None: we have no words.
+    """Return the mail about an event; None if this code does not know the event.
 
-    Operators' mails name none, and so are English.
+    It is written in the language that the user was using when the mail was requested. Mails to operators name no
+    language, so they are in English.
     """
     words = MAILS.get(what)
     if words is None:
@@ -42,7 +43,7 @@ def _why(links: Links) -> str:
 
 
 def saved(facts: Facts, links: Links) -> Mail:
-    """A job of the reader's succeeded."""
+    """Return the mail that says that a job succeeded."""
     page = links.page(f"/jobs/{facts['id']}")
     what = _("What you asked for is done and saved:")
     return Mail(
@@ -52,7 +53,7 @@ def saved(facts: Facts, links: Links) -> Mail:
 
 
 def stopped(facts: Facts, links: Links) -> Mail:
-    """A job of the reader's failed. Why stands on its page, in the words that are kept there."""
+    """Return the mail that says that a job failed. The page of the job says why."""
     page = links.page(f"/jobs/{facts['id']}")
     what = _("The work on your document has stopped. What happened, and what you can do, is on its page:")
     return Mail(
@@ -62,7 +63,7 @@ def stopped(facts: Facts, links: Links) -> Mail:
 
 
 def confirm(facts: Facts, links: Links) -> Mail:
-    """Whoever registered with this address wants mails. Holds nothing that they wrote."""
+    """Return the mail that confirms an address. Contains no text of the sender, who may not own the address."""
     link = links.signed("/account/notices/confirm", "confirm mail address", [facts["account"], facts["address"]])
     return Mail(
         _("Confirm your e-mail address"),
@@ -77,7 +78,7 @@ def confirm(facts: Facts, links: Links) -> Mail:
 
 
 def reset(facts: Facts, links: Links) -> Mail:
-    """Somebody has forgotten the password of the account with this address."""
+    """Return the mail for an account whose password was forgotten."""
     link = links.signed("/reset", "password reset", [facts["account"], facts["stamp"]])
     return Mail(
         _("A new password"),
@@ -92,7 +93,7 @@ def reset(facts: Facts, links: Links) -> Mail:
 
 
 def password_changed(facts: Facts, links: Links) -> Mail:
-    """The password of the reader's account was changed."""
+    """Return the mail that says that the password of the account was changed."""
     return Mail(
         _("Your password was changed"),
         _(
@@ -105,7 +106,7 @@ def password_changed(facts: Facts, links: Links) -> Mail:
 
 
 def register(facts: Facts, links: Links) -> Mail:
-    """Somebody wants an account with this address, which has none. Holds nothing that they wrote."""
+    """Return the mail for a registration. Contains no text of the sender, who may not own the address."""
     link = links.signed("/register", "registration", [facts["address"], facts["invitation"]])
     return Mail(
         _("Your account"),
@@ -120,7 +121,7 @@ def register(facts: Facts, links: Links) -> Mail:
 
 
 def registered_before(facts: Facts, links: Links) -> Mail:
-    """Somebody wants an account with this address, which has one."""
+    """Return the mail for a registration with an address that already has an account."""
     return Mail(
         _("You have an account already"),
         _(
@@ -136,7 +137,7 @@ def registered_before(facts: Facts, links: Links) -> Mail:
 
 
 def test(facts: Facts, links: Links) -> Mail:
-    """The reader asked whether mail arrives."""
+    """Return the test mail that the user asked for."""
     said = _("You asked for this test. Mail from this site reaches you.")
     return Mail(_("A test"), f"{said}\n\n{_why(links)}")
 
@@ -153,7 +154,7 @@ _ALERTS: Mapping[str, tuple[str, str]] = {
 
 
 def alert(facts: Facts, links: Links) -> Mail:
-    """A limit of the site was passed, still is, or is kept again."""
+    """Return the alert that a limit of the site was exceeded, still is, or is met again."""
     about, remedy = _ALERTS.get(str(facts["kind"]), (str(facts["kind"]), ""))
     since = f"Since: {facts['began_at']}"
     measured = "\n".join(f"{name}: {value}" for name, value in facts["measured"].items() if value is not None)
@@ -179,6 +180,6 @@ MAILS: dict[str, Words] = {
 
 
 def one_line(text: str) -> str:
-    """A subject: no line break, no control character, and not long."""
+    """Return the subject as one short line, without line breaks and control characters."""
     flat = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return flat if len(flat) <= LONGEST_SUBJECT else f"{flat[: LONGEST_SUBJECT - 1].rstrip()}…"
+    return flat if len(flat) <= MAX_SUBJECT_LENGTH else f"{flat[: MAX_SUBJECT_LENGTH - 1].rstrip()}…"

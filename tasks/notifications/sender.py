@@ -1,7 +1,7 @@
-"""Sends what is owed outside. Runs in every worker; any number may run, and die at any line.
+"""Sends pending notifications. Runs in every worker; any number may run, and be killed at any line.
 
-A notice is postponed before it is sent and settled after it: who is killed in between leaves it owed, and it is sent
-again under the same key. Each try has a thread of its own, so a server that is slow holds up nobody else.
+A notification is postponed before it is sent and marked after it. If the worker is killed in between, it stays pending
+and is sent again under the same key. Each try has its own thread, so a slow server holds up no other notification.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ log = structlog.get_logger()
 
 POLL_SECONDS = 2.0
 UPKEEP_SECONDS = 600.0
-USELESS_AFTER_SECONDS = 2 * 86_400.0  # where nobody can send it, such as mail after SMTP_HOST was taken away
+USELESS_AFTER_SECONDS = 2 * 86_400.0  # if no worker can send it, such as mail after SMTP_HOST was removed
 KEPT_SECONDS = 30 * 86_400.0
 Send = Callable[[PendingNotification], None]
 
 
 class Sender:
-    """The loop between what is owed on one channel and the world. `at_once`: how many tries may be in the air."""
+    """Sends the pending notifications of one channel. `at_once` limits how many tries are in flight."""
 
     def __init__(self, transaction: Transaction, queue: str, channel: Channel, send: Send, *, at_once: int) -> None:
         self._transaction = transaction
@@ -42,14 +42,14 @@ class Sender:
         self._channel = channel
         self._send = send
         self._at_once = at_once
-        self._flying: dict[uuid.UUID, tuple[str, threading.Thread]] = {}
+        self._in_flight: dict[uuid.UUID, tuple[str, threading.Thread]] = {}
         self._changed = threading.Condition()
 
     def step(self) -> int:
-        """Take what is due, as much as may fly, and let it fly. How many were taken."""
+        """Start a try for each notification that is due, up to the limit, and return how many were started."""
         with self._changed:
-            free = self._at_once - len(self._flying)
-            busy = {target for target, _ in self._flying.values()}
+            free = self._at_once - len(self._in_flight)
+            busy = {target for target, _ in self._in_flight.values()}
         if free <= 0:
             return 0
         with self._transaction() as session:
@@ -59,7 +59,7 @@ class Sender:
         for notice in due:
             thread = threading.Thread(target=self._try, args=(notice,), daemon=True)
             with self._changed:
-                self._flying[notice.id] = (notice.target, thread)
+                self._in_flight[notice.id] = (notice.target, thread)
             thread.start()
         return len(due)
 
@@ -69,23 +69,23 @@ class Sender:
             if failure is None:
                 fault_point("notices.sent")
             with self._transaction() as session:
-                over = failure is not None and self._note(session, notice, failure)
+                given_up = failure is not None and self._record_failure(session, notice, failure)
                 if failure is None:
                     outbox.mark_sent(session, notice.id)
             code = failure.code if failure else None
             log.info(
-                "notice.sent" if code is None else "notice.given_up" if over else "notice.not_sent",
+                "notice.sent" if code is None else "notice.given_up" if given_up else "notice.not_sent",
                 notice=notice.key, channel=str(notice.channel), what=notice.what, attempt=notice.attempt, code=code,
             )  # fmt: skip
         except SQLAlchemyError as error:
             log.warning("notice.not_settled", notice=notice.key, error=type(error).__name__)  # it is sent again
         finally:
             with self._changed:
-                del self._flying[notice.id]
+                del self._in_flight[notice.id]
                 self._changed.notify_all()
 
-    def _note(self, session: Session, notice: PendingNotification, failure: NotSent) -> bool:
-        """Write a failed try down. Whether it was the last one."""
+    def _record_failure(self, session: Session, notice: PendingNotification, failure: NotSent) -> bool:
+        """Record a failed try. Return True if it was the last try."""
         if failure.code == GONE and notice.account_id is not None:
             preferences.webhook_is_gone(session, notice.account_id, notice.target, code=GONE)
         return (
@@ -96,25 +96,25 @@ class Sender:
         )
 
     def _outcome(self, notice: PendingNotification) -> NotSent | None:
-        """How the try failed; None: it was sent."""
+        """Send once, and return the failure; None if it was sent."""
         try:
             self._send(notice)
         except NotSent as failure:
             return failure
         except SQLAlchemyError:
             raise
-        except Exception as error:  # a fault of ours in one message must not end the sending of all others
+        except Exception as error:  # a bug of ours in one message must not stop all others
             log.error("notice.fault", notice=notice.key, error=type(error).__name__)
             return NotSent("internal")
         return None
 
     def wait_until_idle(self, within_seconds: float) -> bool:
-        """Whether nothing is in the air any more."""
+        """Wait until no try is in flight. Return False if some still are after `within_seconds`."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._flying, within_seconds)
+            return self._changed.wait_for(lambda: not self._in_flight, within_seconds)
 
     def run(self, stopping: threading.Event) -> None:
-        """Send until told to stop. What is in the air then has a moment to land; else it is sent again later."""
+        """Send until `stopping` is set. Tries in flight then get 1.5 s to end; otherwise they are sent again later."""
         while not stopping.is_set():
             taken = 0
             try:
@@ -122,23 +122,23 @@ class Sender:
             except SQLAlchemyError as error:
                 log.warning("notices.wait", channel=str(self._channel), error=type(error).__name__)
             with self._changed:
-                flying = bool(self._flying)
-                if flying:
-                    self._changed.wait(POLL_SECONDS)  # the next one as soon as one has landed
-            if not taken and not flying:
+                in_flight = bool(self._in_flight)
+                if in_flight:
+                    self._changed.wait(POLL_SECONDS)  # returns as soon as a try has ended
+            if not taken and not in_flight:
                 stopping.wait(POLL_SECONDS)
         self.wait_until_idle(1.5)
 
 
 class Upkeep:
-    """Gives up what has become useless, and deletes the rows of what was settled long ago."""
+    """Gives up notifications that have become useless, and deletes the rows of those that ended long ago."""
 
     def __init__(self, transaction: Transaction, queue: str) -> None:
         self._transaction = transaction
         self._queue = queue
 
     def step(self) -> int:
-        """How many rows were given up or deleted."""
+        """Give up and delete what is due, and return how many rows that were."""
         with self._transaction() as session:
             given_up = outbox.give_up_useless(session, queue=self._queue, older_than_seconds=USELESS_AFTER_SECONDS)
             deleted = outbox.delete_sent(session, queue=self._queue, older_than_seconds=KEPT_SECONDS)
@@ -147,7 +147,7 @@ class Upkeep:
         return given_up + deleted
 
     def run(self, stopping: threading.Event) -> None:
-        """Look now and then until told to stop."""
+        """Step now and then until `stopping` is set."""
         while not stopping.is_set():
             try:
                 self.step()
@@ -157,7 +157,7 @@ class Upkeep:
 
 
 def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
-    """The senders of this process: webhooks always, mail where the site can send any."""
+    """Return the senders of this process: always one for webhooks, and one for mail if the site can send it."""
     webhooks = WebhookPost(loopback=settings.webhook_loopback)
 
     def send_webhook(notice: PendingNotification) -> None:
@@ -173,9 +173,9 @@ def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
 
 
 def _secret(transaction: Transaction, settings: Settings, notice: PendingNotification) -> str | None:
-    """What it is signed with; None: nobody wants it at that address any more."""
+    """Return the secret that signs the webhook; None if webhooks to that URL are no longer requested."""
     if notice.account_id is None:
-        theirs = settings.alert_webhook_secret
-        return theirs.get_secret_value() if theirs and notice.target == settings.alert_webhook else None
+        secret = settings.alert_webhook_secret
+        return secret.get_secret_value() if secret and notice.target == settings.alert_webhook else None
     with transaction() as session:
         return preferences.secret_for(session, notice.account_id, notice.target)

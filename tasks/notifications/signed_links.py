@@ -1,4 +1,4 @@
-"""Addresses that stand in a mail. One that opens something is signed when the mail is made, so no row holds it."""
+"""The links in mails. A link that grants access is signed when the mail is written, so no row contains it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 class Links:
-    """The site's addresses, for mails."""
+    """Builds the URLs of the site for mails."""
 
     def __init__(self, settings: Settings) -> None:
         self._base = (settings.app_base_url or "").rstrip("/")
         self._settings = settings
 
     def page(self, path: str) -> str:
-        """A page of the site, by its path."""
+        """Return the URL of a page of the site, by its path."""
         return f"{self._base}{path}"
 
     def signed(self, path: str, purpose: str, facts: Sequence[str]) -> str:
-        """A page whose path ends with a token that proves these facts, from now on, for this purpose only."""
+        """Return the URL of a page whose path ends with a token that proves these facts, for this purpose only."""
         return f"{self._base}{path}/{_signer(self._settings, purpose).dumps(list(facts))}"
 
 
 def read_token(settings: Settings, purpose: str, token: str, *, max_age_seconds: int) -> list[str] | None:
-    """The facts a token of `Links.signed` proves; None: forged, for another purpose, or older than that."""
+    """Return the facts that a token of `Links.signed` proves; None if it is forged, too old, or for another purpose."""
     try:
         facts = _signer(settings, purpose).loads(token, max_age=max_age_seconds)
     except BadData:

@@ -1,4 +1,4 @@
-"""One mail by SMTP. The key is the Message-ID, so that a mail that is sent again is known as the same one."""
+"""Sends a mail by SMTP. The key is the Message-ID, so that a mail that is sent twice is recognised as the same."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tasks.retry_after import retry_after_seconds
 if TYPE_CHECKING:
     from tasks.settings import Settings
 
-SMTP_SECONDS = 15.0  # for each exchange with the server, which is the operator's own
+SMTP_SECONDS = 15.0  # for each exchange with the server, which the operator chose
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 WAIT = re.compile(
     r"(?:retry|try again|greylist(?:ed|ing)?|wait)(?: again)?(?: in| after| for)? (\d{1,6}) ?([smh])[a-z]*\b", re.I
 )
 UNITS = {"s": 1, "m": 60, "h": 3600}
 READABLE = Charset("utf-8")
-READABLE.body_encoding = QP  # else the text is base64, which filters do not like
+READABLE.body_encoding = QP  # otherwise the text is base64, which spam filters mistrust
 
 
 def ascii_address(address: str) -> str:
-    """The address as every mail server takes it. Raises ValueError for one that cannot be written so."""
+    """Return the address in ASCII, as every mail server accepts it. Raises ValueError if it has no such form."""
     local, _, domain = address.rpartition("@")
     if not local or any(ord(character) <= 32 for character in address):
         raise ValueError
@@ -41,30 +41,30 @@ def ascii_address(address: str) -> str:
 
 
 def asked_to_wait(reply: bytes | str) -> float | None:
-    """How many seconds a mail server asks to stay away, such as `450 try again in 15 minutes`; None if it does not.
+    """Return the wait that a mail server asks for, in seconds, as in `450 try again in 15 minutes`; else None.
 
-    SMTP has no word of its own for it, so this is what servers write that take mail only at a second try.
+    SMTP defines no field for it, so this reads what greylisting servers write, which accept mail only at a second try.
     """
-    said = reply.decode("ascii", "replace") if isinstance(reply, bytes) else reply
-    header = re.search(r"retry-after:\s*([^\r\n]{1,40})", said, re.IGNORECASE)
+    text = reply.decode("ascii", "replace") if isinstance(reply, bytes) else reply
+    header = re.search(r"retry-after:\s*([^\r\n]{1,40})", text, re.IGNORECASE)
     if header:
         return retry_after_seconds({"retry-after": header[1].strip()})
-    words = WAIT.search(said)
-    return None if words is None else float(words[1]) * UNITS[words[2][0].lower()] or None
+    wait = WAIT.search(text)
+    return None if wait is None else float(wait[1]) * UNITS[wait[2][0].lower()] or None
 
 
 class MailPost:
-    """The way out for mail. `context` None: the certificates that this machine trusts."""
+    """Sends mail. `context` None means that the certificates of this machine are trusted."""
 
     def __init__(self, settings: Settings, *, context: ssl.SSLContext | None = None) -> None:
         self._settings = settings
         self._context = context or ssl.create_default_context()
 
     def send(self, notice: PendingNotification) -> None:
-        """Send it once. Raises NotSent."""
+        """Send the mail once. Raises NotSent."""
         try:
             message = self._message(notice)
-        except ValueError:  # what stands in an address or a header cannot stand there
+        except ValueError:  # an address or a header contains what it must not contain
             raise NotSent("address_wrong", for_good=True) from None
         try:
             with self._server() as server:
@@ -92,16 +92,16 @@ class MailPost:
     def _message(self, notice: PendingNotification) -> MIMEText:
         mail = in_words(notice.what, notice.facts, Links(self._settings))
         if mail is None:
-            raise NotSent("no_words")  # owed by newer code, which may be there at the next try
+            raise NotSent("no_words")  # enqueued by newer code, which may be running at the next try
         sender = parseaddr(self._settings.mail_from or "")
-        # Not an EmailMessage: it puts a second space into a subject that is folded before a word it has to encode.
+        # Not an EmailMessage: it adds a second space to a subject that is folded before an encoded word.
         message = MIMEText(mail.text, "plain", READABLE)  # type: ignore[arg-type]
         message["From"] = formataddr(sender)
         message["To"] = ascii_address(notice.target)
         message["Subject"] = Header(one_line(mail.subject), header_name="Subject").encode()
         message["Date"] = formatdate()
         message["Message-ID"] = f"<{notice.key}@{sender[1].rpartition('@')[2]}>"
-        message["Auto-Submitted"] = "auto-generated"  # no holiday notes in return
+        message["Auto-Submitted"] = "auto-generated"  # so that no out-of-office replies come back
         return message
 
     @contextlib.contextmanager
@@ -119,6 +119,6 @@ class MailPost:
                 server.login(settings.smtp_user, settings.smtp_password.get_secret_value())
             yield server
             with contextlib.suppress(smtplib.SMTPException, OSError):
-                server.quit()  # what was taken was taken, however the goodbye goes
+                server.quit()  # the mail was accepted, even if QUIT fails
         finally:
             server.close()

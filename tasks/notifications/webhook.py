@@ -1,6 +1,7 @@
-"""Sends webhooks. Nothing of the answer is read but its status, and how long it asks to stay away.
+"""Sends webhooks. Of the response only the status and Retry-After are read.
 
-No proxy, no redirect, no address but the one that was checked; the certificate is that of the name.
+Uses no proxy, follows no redirect, and connects only to an address that was checked. The certificate must be valid for
+the host name.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from tasks.notifications.webhook_signature import signed_headers
 from tasks.notifications.webhook_target import Resolve, Target, TargetRefused, addresses_of, read_target
 from tasks.retry_after import retry_after_seconds
 
-EXCHANGE_SECONDS = 15.0  # by the wall clock, whatever the server drips
+EXCHANGE_SECONDS = 15.0  # by the wall clock, even if the server sends a byte at a time
 CONNECT_SECONDS = 5.0
-MOST_ADDRESSES = 4
-NEVER_AGAIN = 410
+MAX_ADDRESSES = 4
+HTTP_GONE = 410
 USER_AGENT = "Waybill-Webhooks/1"
 
 
 def body_of(notice: PendingNotification) -> str:
-    """What is sent: the same text at each try, since the receiver may compare."""
-    said = {"type": notice.what, "timestamp": notice.occurred_at.isoformat(), "data": dict(notice.facts)}
-    return json.dumps(said, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+    """Return the body of the webhook: the same text at each try, since the receiver may compare."""
+    payload = {"type": notice.what, "timestamp": notice.occurred_at.isoformat(), "data": dict(notice.facts)}
+    return json.dumps(payload, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
 
 
 class WebhookPost:
-    """The way out for webhooks. `loopback` is the demo's and the tests': this machine may be reached, by http too."""
+    """Sends webhooks. `loopback` allows this machine as a target, by http too; for the demo and the tests."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class WebhookPost:
         self._exchange_seconds = exchange_seconds
 
     def send(self, notice: PendingNotification, secret: str) -> None:
-        """Send it once. Raises NotSent; no answer of 2xx is no success."""
+        """Send the webhook once. Raises NotSent unless the response has a 2xx status."""
         body = body_of(notice)
         headers = {
             **signed_headers(notice.key, body, secret, datetime.now(UTC)),
@@ -66,7 +67,7 @@ class WebhookPost:
             status, wait = asyncio.run(self._within_time(target, addresses, headers, body.encode()))
         except TimeoutError:
             raise NotSent("timeout") from None
-        if status == NEVER_AGAIN:
+        if status == HTTP_GONE:
             raise NotSent(GONE, for_good=True)
         if 300 <= status < 400:
             raise NotSent("redirect", wait_seconds=wait)
@@ -85,7 +86,7 @@ class WebhookPost:
                 timeout=httpx2.Timeout(self._exchange_seconds, connect=CONNECT_SECONDS),
             ) as client,
         ):
-            return await self._exchange(client, target, addresses[:MOST_ADDRESSES], headers, body)
+            return await self._exchange(client, target, addresses[:MAX_ADDRESSES], headers, body)
 
     async def _exchange(
         self,
@@ -95,7 +96,7 @@ class WebhookPost:
         headers: dict[str, str],
         body: bytes,
     ) -> tuple[int, float | None]:
-        """The status of the answer, from the first address that takes a connection, and the wait it asks for."""
+        """Return the status from the first address that accepts a connection, and the wait that it asks for."""
         failure = "connect"
         for address in addresses:
             request = client.build_request(
@@ -109,7 +110,7 @@ class WebhookPost:
                 response = await client.send(request, stream=True)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 failure = "tls" if _is_tls(error) else "connect"
-                continue  # nothing was sent, so the next address may be asked
+                continue  # nothing was sent, so the next address may be tried
             except httpx2.TimeoutException:
                 raise NotSent("timeout") from None
             except httpx2.HTTPError:

@@ -1,4 +1,4 @@
-"""The signature of webhooks, as https://www.standardwebhooks.com has it."""
+"""Signs webhooks, as https://www.standardwebhooks.com specifies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import datetime
 from standardwebhooks.webhooks import Webhook
 
 PREFIX = "whsec_"
-SHORTEST_BYTES = 24
+MIN_SECRET_BYTES = 24
 
 
 def signed_headers(key: str, body: str, secret: str, at: datetime) -> dict[str, str]:
-    """The three headers by which a receiver knows a message: its key, when it was sent, and the signature of both."""
+    """Return the three headers that identify a message: its key, its time, and the signature of both and the body."""
     return {
         "webhook-id": key,
         "webhook-timestamp": str(int(at.timestamp())),
@@ -22,9 +22,9 @@ def signed_headers(key: str, body: str, secret: str, at: datetime) -> dict[str, 
 
 
 def is_usable_secret(secret: str) -> bool:
-    """Whether messages can be signed with it: `whsec_` and the base64 of 24 bytes or more."""
+    """Return True if messages can be signed with this secret: `whsec_` and the base64 of 24 bytes or more."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
         return False
-    return secret.startswith(PREFIX) and len(key) >= SHORTEST_BYTES
+    return secret.startswith(PREFIX) and len(key) >= MIN_SECRET_BYTES

@@ -1,8 +1,8 @@
-"""Where a webhook may go: by https, to a public address, and to no other one than that which was checked.
+"""Checks where a webhook may go: by https, to a public address, and only to the address that was checked.
 
-The address is in the hands of a stranger who would like to reach what only this server can: its own ports, its
-neighbours, the host's metadata service. So the name is resolved once, every answer must be public, and the connection
-is made to the very address that was checked.
+An attacker may have chosen the URL, to reach services that only this server can reach: its own ports, its neighbours,
+the host's metadata service. So the name is resolved once, every answer must be public, and the connection is made to
+the same address that was checked.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-LONGEST = 500
-# What `is_global` lets pass, in one Python version or another, and what leads back inside by another name.
+MAX_URL_LENGTH = 500
+# Networks that `is_global` accepts in some Python versions, and networks that map to internal addresses.
 REFUSED = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -35,7 +35,7 @@ Resolve = Callable[..., Sequence[Any]]
 
 
 class TargetRefused(Exception):
-    """Nothing is sent there. `code`: `not_https`, `not_an_address`, `has_password`, `not_public`, `host_unknown`."""
+    """Raised for a refused target. `code`: not_https, not_an_address, has_password, not_public or host_unknown."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -44,7 +44,7 @@ class TargetRefused(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """An address as it was read. `path` has the query too."""
+    """A parsed URL. `path` includes the query."""
 
     scheme: str
     host: str
@@ -53,18 +53,18 @@ class Target:
 
     @property
     def netloc(self) -> str:
-        """What the Host header says."""
+        """Return the value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = {"https": 443, "http": 80}[self.scheme]
-        return host if self.port == usual else f"{host}:{self.port}"
+        default = {"https": 443, "http": 80}[self.scheme]
+        return host if self.port == default else f"{host}:{self.port}"
 
 
 def read_target(url: str, *, loopback: bool) -> Target:
-    """The address, taken apart. No name is resolved yet. `loopback` lets http pass, for this machine.
+    """Parse the URL of a target, without resolving its name. `loopback` allows http, for this machine.
 
     Raises TargetRefused.
     """
-    if len(url) > LONGEST or not url.isascii() or any(ord(character) < 33 for character in url):
+    if len(url) > MAX_URL_LENGTH or not url.isascii() or any(ord(character) < 33 for character in url):
         raise TargetRefused("not_an_address")
     try:
         parts = urlsplit(url)
@@ -89,7 +89,7 @@ def read_target(url: str, *, loopback: bool) -> Target:
 
 
 def is_public(address: str) -> bool:
-    """Whether this IP address is one of the open internet, and nothing but that."""
+    """Return True if this IP address belongs to the public internet, and maps to nothing else."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -102,9 +102,9 @@ def is_public(address: str) -> bool:
 
 
 def addresses_of(target: Target, *, loopback: bool, resolve: Resolve = socket.getaddrinfo) -> list[str]:
-    """The addresses that may be connected to. One answer that is not public spoils them all. Raises TargetRefused.
+    """Resolve the host and return the addresses to connect to.
 
-    `loopback` lets this machine pass; http goes nowhere else.
+    Raises TargetRefused if any of them is not public. `loopback` allows this machine, the only target for http.
     """
     try:
         answers = resolve(target.host, target.port, type=socket.SOCK_STREAM)
@@ -114,8 +114,8 @@ def addresses_of(target: Target, *, loopback: bool, resolve: Resolve = socket.ge
     if not found:
         raise TargetRefused("host_unknown")
     for address in found:
-        here = loopback and _is_loopback(address)
-        if not here and (target.scheme != "https" or not is_public(address)):
+        is_allowed_loopback = loopback and _is_loopback(address)
+        if not is_allowed_loopback and (target.scheme != "https" or not is_public(address)):
             raise TargetRefused("not_public")
     return found
 

@@ -1,7 +1,7 @@
-"""Hands owed deliveries to the queue. May run anywhere, any number of times, and die at any line.
+"""Sends owed deliveries to the queue. Any number of dispatchers may run, anywhere, and be killed at any line.
 
-A delivery is postponed before it is sent and stays owed until a claim settles it, so every crash here ends in one
-more message at most, and a message too many is refused by the claim.
+A delivery is postponed before it is sent and stays owed until a claim consumes it. So a crash here causes at most one
+extra message, and the claim refuses an extra message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLL_SECONDS = 1.0
 
 
 class Dispatcher:
-    """The loop between the outbox and the queue."""
+    """Moves deliveries from the outbox to the queue."""
 
     def __init__(self, transaction: Transaction, queue: DeliveryQueue) -> None:
         self._transaction = transaction
@@ -35,17 +35,17 @@ class Dispatcher:
         self._wake = threading.Event()
 
     def dispatch_now(self, job_id: uuid.UUID) -> bool:
-        """Right after a commit: send this job's delivery. Best effort; False leaves it to the loop, nothing is lost."""
+        """Send this job's delivery right after its commit. Return False if it is left to the loop; nothing is lost."""
         try:
             return self.step(job_id) > 0
         except (QueueUnreachable, SQLAlchemyError) as error:
-            log.warning("dispatch.left_to_the_loop", job=job_id.hex, **_trouble(error))
+            log.warning("dispatch.left_to_the_loop", job=job_id.hex, **_error_fields(error))
             return False
 
     def step(self, job_id: uuid.UUID | None = None) -> int:
-        """Send what is due, at most a batch, or only what is due to one job. How many deliveries were handled.
+        """Send the deliveries that are due, at most a batch, or only that of one job. Return how many were handled.
 
-        Raises QueueUnreachable before anything is postponed when Redis does not answer.
+        Raises QueueUnreachable before anything is postponed if Redis does not answer.
         """
         if self._queue.has_forgotten():
             with self._transaction() as session:
@@ -63,26 +63,26 @@ class Dispatcher:
         sent_before = [message_id(owed.job_id, owed.earlier) for owed in due if owed.earlier is not None]
         waiting, scheduled = self._queue.waiting(sent_before), self._queue.scheduled(sent_before)
         for owed in due:
-            self._hand_over(owed, waiting, scheduled)
+            self._send_unless_queued(owed, waiting, scheduled)
         return len(due)
 
-    def _hand_over(self, owed: OwedDelivery, waiting: set[str], scheduled: set[str]) -> None:
+    def _send_unless_queued(self, owed: OwedDelivery, waiting: set[str], scheduled: set[str]) -> None:
         number: int | None = owed.number
         if owed.earlier is not None:
             earlier = message_id(owed.job_id, owed.earlier)
             if earlier in waiting or (earlier in scheduled and owed.seconds_to_wait > 0):
-                return  # it is only a backlog: no second copy
+                return  # the first message still waits in a backlog: send no second copy
             number = self._renumber(owed)
             if earlier in scheduled:
-                self._queue.unschedule(earlier)  # its time has come; RQ would move it up to 0.8 s early or late
+                self._queue.unschedule(earlier)  # it is due now; RQ would queue it up to 0.8 s early or late
         if number is not None and not self._send(owed, number) and not self._still_there(owed, number):
-            # Somebody sent this number and died before noting it, and the message was lost besides.
+            # A dispatcher sent this number and died before it noted it, and the message was lost as well.
             number = self._renumber(owed)
             if number is not None:
                 self._send(owed, number)
 
     def _renumber(self, owed: OwedDelivery) -> int | None:
-        """A new number for a message that is gone. None: claimed meanwhile, so nothing is owed."""
+        """Return a new number for a message that is gone; None if the job was claimed meanwhile, so nothing is owed."""
         with self._transaction() as session:
             return outbox.renumber(session, owed.job_id, owed.number)
 
@@ -100,11 +100,11 @@ class Dispatcher:
         return bool(self._queue.waiting([identifier]) or self._queue.scheduled([identifier]))
 
     def wake(self) -> None:
-        """Look again at once: something was just owed."""
+        """Make the loop look at once, since a delivery has just become owed."""
         self._wake.set()
 
     def run(self, stopping: threading.Event) -> None:
-        """Step until told to stop, waking exactly when the next delivery is due."""
+        """Step until `stopping` is set, and wake exactly when the next delivery is due."""
         while not stopping.is_set():
             pause = POLL_SECONDS
             try:
@@ -115,12 +115,12 @@ class Dispatcher:
                 else:
                     pause = 0.0
             except (QueueUnreachable, SQLAlchemyError) as error:
-                log.warning("dispatcher.waits", **_trouble(error))
+                log.warning("dispatcher.waits", **_error_fields(error))
             self._wake.wait(pause)
             self._wake.clear()
 
 
-def _trouble(error: Exception) -> dict[str, str]:
-    """What the log says about it: kinds and settings, never addresses."""
-    where = settings_hint(error) if isinstance(error, QueueUnreachable) else "DATABASE_URL"
-    return {"error": type(error).__name__, "look_at": where}
+def _error_fields(error: Exception) -> dict[str, str]:
+    """Return the log fields of an error: its type and the setting to look at, never an address."""
+    hint = settings_hint(error) if isinstance(error, QueueUnreachable) else "DATABASE_URL"
+    return {"error": type(error).__name__, "look_at": hint}

@@ -1,4 +1,4 @@
-"""RQ's scheduler, run step by step over the connections that the process has."""
+"""RQ's scheduler, run step by step over the connections of the process."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from rq.scheduler import RQScheduler
 
 
 class SchedulerOnOurConnections(RQScheduler):
-    """RQ's scheduler over the pool that the process has. By itself it opens another one, and a plan counts both."""
+    """RQ's scheduler over the process's own pool. By default it opens a second pool, and hosting plans count both."""
 
     def __init__(self, queue: Queue, connection: Redis) -> None:
-        self._ours = connection
+        self._process_connection = connection
         super().__init__([queue], connection=connection, serializer="json", interval=1)
 
     @property
     def connection(self) -> Redis:
-        """Return the client that was handed in."""
-        return self._ours
+        """Return the client that was passed in."""
+        return self._process_connection
 
 
 class ScheduledDeliveries:
-    """RQ's own scheduler, run in a thread of the worker instead of a process of its own.
+    """Runs RQ's scheduler in a thread of the worker instead of a separate process.
 
-    RQ forks it; a fork of a process with threads and database connections is unsafe, and costs a small plan 60 MB.
+    RQ forks it. A fork of a process with threads and database connections is unsafe, and takes 60 MB of a small plan.
     """
 
     def __init__(self, queue: Queue, connection: Redis) -> None:
         self._scheduler = SchedulerOnOurConnections(queue, connection)
-        self._born = False
+        self._is_registered = False
 
     def step(self) -> None:
-        """Move the messages whose time has come into the queue. One scheduler a queue does it; the lock is RQ's."""
-        if not self._born:
+        """Move the messages that are due into the queue. RQ's lock lets only one scheduler do this for each queue."""
+        if not self._is_registered:
             self._scheduler.register_birth()
-            self._born = True
+            self._is_registered = True
         if self._scheduler.should_reacquire_locks:
             self._scheduler.acquire_locks()
         self._scheduler.heartbeat()
@@ -42,5 +42,5 @@ class ScheduledDeliveries:
 
     def stop(self) -> None:
         """Let another worker's scheduler take over at once."""
-        if self._born:
+        if self._is_registered:
             self._scheduler.stop()

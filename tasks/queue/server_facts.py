@@ -1,4 +1,4 @@
-"""What a Redis server says about itself."""
+"""The facts that a Redis server reports about itself."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What a Redis server says about itself. None: it does not say, or there is no limit.
+    """The facts that a Redis server reports about itself. None means not reported, or no limit.
 
-    `snapshots` is its rule for saving, empty for never. `ahead_seconds` is its clock against ours, right to within
-    `unsure_seconds`.
+    `snapshots` is its rule for saving, empty for never. `ahead_seconds` is how far its clock is ahead of this host's,
+    accurate to within `unsure_seconds`.
     """
 
     version: str

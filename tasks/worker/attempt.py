@@ -1,7 +1,7 @@
-"""One attempt at a job, under its claim: read the document, ask the provider, save the result, or say how it ended.
+"""Runs one attempt at a job under its claim: read the document, call the provider, and save the result or the failure.
 
-Each paid or slow step is checkpointed, so that a later attempt recalls it instead of doing it again. No database
-connection is held while a document is read or a call is in the air.
+Each paid or slow step is checkpointed, so that a later attempt loads its answer instead of repeating it. No database
+connection is held while a document is read or a call is in flight.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tools:
-    """What every attempt of a process works with."""
+    """The services that all attempts of a process share."""
 
     settings: Settings
     database: Database
@@ -49,33 +49,33 @@ class Tools:
     intake: IntakePool
 
 
-def work_on(held: HeldClaim, tools: Tools) -> State | None:
-    """Make one attempt and record how it ended. The job's new state; None when the claim was lost on the way.
+def work_on(held_claim: HeldClaim, tools: Tools) -> State | None:
+    """Make one attempt, record how it ended, and return the job's new state; None if the claim was lost meanwhile.
 
-    Raises only what says that the database cannot be reached: then the lease brings the job back.
+    Raises only errors that mean the database cannot be reached: then the lease brings the job back.
     """
-    attempt = AttemptRunner(held, tools)
-    say = log.bind(job=held.claim.job_id.hex, generation=held.claim.generation)
-    say.info("attempt.began", attempt=held.claim.attempt)
+    attempt = AttemptRunner(held_claim, tools)
+    attempt_log = log.bind(job=held_claim.claim.job_id.hex, generation=held_claim.claim.generation)
+    attempt_log.info("attempt.began", attempt=held_claim.claim.attempt)
     try:
         state = attempt.run()
     except ClaimLost:
-        say.warning("attempt.claim_lost")
+        attempt_log.warning("attempt.claim_lost")
         return None
-    say.info("attempt.ended", state=str(state))
+    attempt_log.info("attempt.ended", state=str(state))
     return state
 
 
 class AttemptRunner:
-    """The work of one claim."""
+    """Runs the attempt that belongs to one claim."""
 
-    def __init__(self, held: HeldClaim, tools: Tools) -> None:
-        self.held = held
-        self.claim = held.claim
+    def __init__(self, held_claim: HeldClaim, tools: Tools) -> None:
+        self.held_claim = held_claim
+        self.claim = held_claim.claim
         self.tools = tools
 
     def run(self) -> State:
-        """Succeed, or record why not. The job's new state. Raises ClaimLost."""
+        """Succeed, or record why the attempt did not, and return the job's new state. Raises ClaimLost."""
         try:
             return self._succeed()
         except Stopped as stopped:
@@ -87,7 +87,7 @@ class AttemptRunner:
         except WaitsAtProvider as waits:
             return self._wait_at_provider(waits.seconds)
         except OutOfTime:
-            return self._go_on_later()
+            return self._continue_later()
         except JobError as error:
             return self._end(error)
         except AttemptTimedOut:
@@ -110,10 +110,10 @@ class AttemptRunner:
         if job is None:
             raise ClaimLost
         read = saved.pop("read", None) or self._read()
-        steps = Steps(self.held, self.tools.provider, self.tools.settings, self._persist, saved)
+        steps = Steps(self.held_claim, self.tools.provider, self.tools.settings, self._persist, saved)
         finished = steps.work_off(WORKFLOWS[job.workflow], read.text, job.options)
         facts = {**steps.facts, **finished.facts}
-        self.held.check()
+        self.held_claim.check()
 
         def save(session: Session) -> State:
             state = transitions.succeed(session, self.claim, text=finished.text, facts=facts)
@@ -131,12 +131,12 @@ class AttemptRunner:
             raise JobError(Category.INVALID_DOCUMENT, "deleted")
         limits = Limits(
             max_chars=self.tools.settings.max_document_chars,
-            wall_seconds=min(Limits.wall_seconds, max(1.0, self.held.seconds_left)),
+            wall_seconds=min(Limits.wall_seconds, max(1.0, self.held_claim.seconds_left)),
         )
         try:
-            reading = self.tools.intake.read(original.content, original.filename, limits, self.held.stopping)
+            reading = self.tools.intake.read(original.content, original.filename, limits, self.held_claim.stopping)
         except ReadAbandoned:
-            self.held.check()
+            self.held_claim.check()
             raise
         fault_point("worker.read")
         read = SavedStep(reading.text, {**reading.facts, "kind": str(reading.kind)})
@@ -147,21 +147,21 @@ class AttemptRunner:
         return read
 
     def _hand_back(self, reason: StopReason) -> State:
-        """Give the job back, uncounted. One whose cancellation was asked for ends as cancelled."""
+        """Give the job back; the attempt does not count. A job with a cancel request ends as cancelled."""
         return self._persist(
             lambda session: transitions.release(
                 session, self.claim, reason=str(reason), interrupted=reason is StopReason.SHUTDOWN
             )
         )
 
-    def _go_on_later(self) -> State:
-        """Give the job back, uncounted and not interrupted: what was done is saved, and the next attempt goes on."""
+    def _continue_later(self) -> State:
+        """Give the job back, not counted and not interrupted: its steps are saved, and the next attempt continues."""
         return self._persist(
             lambda session: transitions.release(session, self.claim, reason="continue", interrupted=False)
         )
 
     def _wait_for_lane(self, closed: LaneClosed) -> State:
-        """Give the job back, uncounted, to be owed again when the provider may be asked."""
+        """Give the job back, not counted. Its delivery is owed again when the lane to the provider opens."""
         return self._persist(
             lambda session: transitions.release(
                 session, self.claim, reason="lane", interrupted=False, behind=(closed.lane, closed.closed)
@@ -169,9 +169,10 @@ class AttemptRunner:
         )
 
     def _wait_at_provider(self, wait_seconds: float | None) -> State:
-        """Give the job back, uncounted, to be owed again when the provider is to be asked about it.
+        """Give the job back, not counted. Its delivery is owed again when it is time to poll the provider.
 
-        None: it found no place, and tries again after a wait that grows with the job's age.
+        `wait_seconds` None means that all concurrent requests were taken: the job tries again after a wait that grows
+        with its age.
         """
 
         def release(session: Session) -> State:
@@ -220,5 +221,5 @@ class AttemptRunner:
         )
 
     def _persist(self, work: Callable[[Session], T]) -> T:
-        """Everything outlives a short absence of the database: it is tried again while the reservation stands."""
-        return self.tools.database.persist(work, for_seconds=self.held.reserved_until - time.monotonic())
+        """Run `work` in a transaction, and repeat it while the database is away and the reservation still stands."""
+        return self.tools.database.persist(work, for_seconds=self.held_claim.reserved_until - time.monotonic())

@@ -1,4 +1,4 @@
-"""Takes in deliveries: the function that every message names, and what it needs."""
+"""Handles deliveries: `deliver`, the function that every message names, and the handler that it calls."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tasks.worker.heartbeat import Heartbeat
 
 log = structlog.get_logger()
 
-CLAIM_WITHIN_SECONDS = 5.0  # a database that is away for longer gets the delivery again later
+CLAIM_WITHIN_SECONDS = 5.0  # if the database is away for longer, the delivery is sent again later
 
 
 class DeliveryHandler:
-    """Where deliveries are taken in: what they need, and whether new ones are taken at all."""
+    """Handles deliveries from the queue. `closed` is set when no new ones may start."""
 
     def __init__(self, tools: Tools, heartbeat: Heartbeat, worker: str, freed: Callable[[], None]) -> None:
-        self.freed = freed  # called after each delivery: there is room for another message
+        self.freed = freed  # called after each delivery: another message may be sent
         self.tools = tools
         self.heartbeat = heartbeat
         self.worker = worker
         self.closed = threading.Event()
 
     def take_in(self, job_id: uuid.UUID) -> str:
-        """Claim the job and work on it. What became of the delivery, in a word, for RQ's own record."""
+        """Claim the job and work on it. Return in a few words how the delivery ended, for RQ's own record."""
         settings, database = self.tools.settings, self.tools.database
         if self.closed.is_set():
             with database.transaction() as session:
@@ -58,28 +58,31 @@ class DeliveryHandler:
             log.info("delivery.refused", job=job_id.hex, reason=claim.reason)
             return f"refused: {claim.reason}"
         with (
-            self.heartbeat.hold(claim) as held,
+            self.heartbeat.hold(claim) as held_claim,
             bound_contextvars(generation=claim.generation),
             tracing.span("job.attempt", job=job_id.hex, generation=claim.generation, attempt=claim.attempt) as facts,
         ):
-            facts["state"] = became = str(work_on(held, self.tools))
-            return became
+            facts["state"] = state = str(work_on(held_claim, self.tools))
+            return state
 
 
 _handler: DeliveryHandler | None = None
 
 
-def set_handler(desk: DeliveryHandler | None) -> None:
-    """Set where this process takes deliveries in. RQ calls `deliver` by name, so it cannot be handed over."""
+def set_handler(handler: DeliveryHandler | None) -> None:
+    """Set the handler of this process. RQ calls `deliver` by its name, so the handler cannot be passed to it."""
     global _handler
-    _handler = desk
+    _handler = handler
 
 
 def deliver(v: object = None, job: object = None, delivery: object = None, **newer: object) -> str:
-    """What every message in the queue names. Never raises: what went wrong stands in the ledger, not in Redis."""
+    """Handle the delivery of one message; every message in the queue names this function.
+
+    Never raises: failures are recorded in the ledger, not in Redis.
+    """
     if v != MESSAGE_VERSION or newer:
-        # Parked: RQ keeps the message for an hour to be looked at, and the delivery stays owed, to be sent again in the
-        # version of whoever dispatches it then.
+        # RQ keeps the message for an hour for inspection. The delivery stays owed, and is sent again in the version of
+        # the dispatcher that sends it.
         log.warning("delivery.of_another_version", version=str(v)[:20], fields=len(newer), job=str(job)[:32])
         return "left for other code"
     try:
@@ -95,18 +98,18 @@ def deliver(v: object = None, job: object = None, delivery: object = None, **new
         return _take_in(_handler, job_id)
 
 
-def _take_in(desk: DeliveryHandler, job_id: uuid.UUID) -> str:
+def _take_in(handler: DeliveryHandler, job_id: uuid.UUID) -> str:
     try:
-        return desk.take_in(job_id)
+        return handler.take_in(job_id)
     except AttemptTimedOut:
         log.error("delivery.timed_out", job=job_id.hex)  # outside the attempt: the lease brings the job back
         return "timed out"
     except SQLAlchemyError as error:
         log.error("delivery.without_database", job=job_id.hex, error=type(error).__name__)
         return "the database cannot be reached"
-    except Exception as error:  # RQ would keep it in Redis and log it, message and all; the lease brings the job back
+    except Exception as error:  # RQ would store and log it with its message. The lease brings the job back
         log.error("delivery.unexpected", **log_fields(error))
         sentry.report(error, "delivery.unexpected", job=job_id.hex)
         return "failed in an unforeseen way"
     finally:
-        desk.freed()
+        handler.freed()

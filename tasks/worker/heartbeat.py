@@ -1,4 +1,4 @@
-"""One heartbeat for all claims of a process: renews their leases in one statement, and hears "cancel" and "lost"."""
+"""One heartbeat for all claims of a process: renews their leases in one statement, and learns of cancels and losses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tasks.settings import Settings
 
 log = structlog.get_logger()
 
-HEAR_WITHIN_SECONDS = 2.0  # a cancel is heard at the latest so long after it was asked for
+HEAR_WITHIN_SECONDS = 2.0  # the worker learns of a cancel request at most this long after it was made
 
 
 class StopReason(StrEnum):
-    """Why work under a claim is to stop."""
+    """The reasons for which work under a claim must stop."""
 
     CANCEL = "cancel"
     LOST = "lost"
@@ -31,7 +31,7 @@ class StopReason(StrEnum):
 
 
 class Stopped(Exception):
-    """Work under a claim was told to stop."""
+    """Raised where work under a claim notices that it must stop."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 class HeldClaim:
-    """A claim while somebody works under it. `until` is when its attempt's time is over, by the monotonic clock."""
+    """A claim while a thread works under it. `until` is the end of the attempt's time, by the monotonic clock."""
 
     def __init__(self, claim: Claim, *, attempt_seconds: float, reservation_seconds: float) -> None:
         self.claim = claim
@@ -51,7 +51,7 @@ class HeldClaim:
         self._lock = threading.Lock()
 
     def stop(self, reason: StopReason) -> None:
-        """Tell whoever works under this claim to stop. The first reason stays."""
+        """Ask the work under this claim to stop. Only the first reason is kept."""
         with self._lock:
             if self.reason is not None:
                 return
@@ -62,7 +62,7 @@ class HeldClaim:
             action()
 
     def at_stop(self, action: Callable[[], object]) -> None:
-        """Run this when told to stop; at once if that was before."""
+        """Run `action` when the claim is asked to stop; at once if that has already happened."""
         with self._lock:
             if self.reason is None:
                 self._at_stop.append(action)
@@ -70,72 +70,74 @@ class HeldClaim:
         action()
 
     def check(self) -> None:
-        """Go on, or raise Stopped."""
+        """Raise Stopped if the work must stop."""
         if self.reason is not None:
             raise Stopped(self.reason)
 
     @property
     def seconds_left(self) -> float:
-        """What is left of the attempt's time; negative when it is over."""
+        """Return what is left of the attempt's time, in seconds; negative when it is over."""
         return self.until - time.monotonic()
 
 
 class Heartbeat:
-    """The claims this process holds, and the thread that keeps them."""
+    """The claims that this process holds, and the loop that renews them."""
 
     def __init__(self, database: Database, settings: Settings, name: str, slots: int) -> None:
         self._database = database
         self._settings = settings
         self._name = name
         self._slots = slots
-        self._held: dict[Claim, HeldClaim] = {}
+        self._held_claims: dict[Claim, HeldClaim] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def hold(self, claim: Claim) -> Iterator[HeldClaim]:
-        """Keep this claim alive while the block runs."""
-        held = HeldClaim(
+        """Renew this claim while the block runs."""
+        held_claim = HeldClaim(
             claim,
             attempt_seconds=self._settings.attempt_seconds,
             reservation_seconds=self._settings.reservation_seconds,
         )
         with self._lock:
-            self._held[claim] = held
+            self._held_claims[claim] = held_claim
         try:
-            yield held
+            yield held_claim
         finally:
             with self._lock:
-                del self._held[claim]
+                del self._held_claims[claim]
 
-    def held(self) -> list[HeldClaim]:
-        """Every claim that is being worked under right now."""
+    def held_claims(self) -> list[HeldClaim]:
+        """Return every claim that a thread is working under right now."""
         with self._lock:
-            return list(self._held.values())
+            return list(self._held_claims.values())
 
     def beat(self) -> None:
-        """Renew every claim once, and pass on what was heard. Raises SQLAlchemyError when the database is away."""
-        held = self.held()
+        """Renew every claim once, and stop those that are cancelled or lost. Raises SQLAlchemyError."""
+        held_claims = self.held_claims()
         with self._database.transaction() as session:
             leases.record_heartbeat(session, self._name, queue=self._settings.queue_name, slots=self._slots)
-            standing = leases.renew(session, [one.claim for one in held], lease_seconds=self._settings.lease_seconds)
-        for one in held:
-            state = standing.get(one.claim.job_id)
+            states = leases.renew(
+                session, [held.claim for held in held_claims], lease_seconds=self._settings.lease_seconds
+            )
+        for held in held_claims:
+            state = states.get(held.claim.job_id)
             if state is None:
-                one.stop(StopReason.LOST)
+                held.stop(StopReason.LOST)
             elif state is State.CANCEL_REQUESTED:
-                one.stop(StopReason.CANCEL)
+                held.stop(StopReason.CANCEL)
 
     def stop_all(self, reason: StopReason) -> None:
-        """Tell everybody to stop, for instance since the process is about to end."""
-        for one in self.held():
-            one.stop(reason)
+        """Ask all work to stop, for instance because the process is about to end."""
+        for held in self.held_claims():
+            held.stop(reason)
 
     def overdue(self) -> list[HeldClaim]:
-        """Claims still worked under although their reservation is over: their slots do not come back."""
-        return [one for one in self.held() if time.monotonic() > one.reserved_until]
+        """Return the claims whose work outlives their reservation: their slots do not come back."""
+        return [held for held in self.held_claims() if time.monotonic() > held.reserved_until]
 
     def run(self, stopping: threading.Event) -> None:
-        """Beat until told to stop. The first beat comes at once: until then, pages say that no worker is there."""
+        """Beat until `stopping` is set. The first beat comes at once: until then, pages say that no worker runs."""
         interval = min(self._settings.lease_seconds / 3, HEAR_WITHIN_SECONDS)
         while True:
             try:

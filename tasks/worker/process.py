@@ -1,8 +1,8 @@
-"""The worker process: what runs in it, how it starts, and how it stops without losing anything.
+"""The worker process: the loops that run in it, how it starts, and how it stops without losing anything.
 
-Alone it is enough to run a site: it holds the slots, the dispatcher, RQ's scheduler, the reconciler and the heartbeat.
-SIGTERM or SIGINT, any number of times: no new claim; running work goes on until the grace is nearly over; the rest is
-handed back; exit 0. SIGKILL at any time: the leases do it.
+One such process is enough for a site: it runs the slots, the dispatcher, RQ's scheduler, the reconciler and the
+heartbeat. After SIGTERM or SIGINT, sent any number of times, it makes no new claims, lets running work go on until the
+grace is nearly over, hands the rest back, and exits with 0. After SIGKILL the leases bring the jobs back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Loop = Callable[[threading.Event], None]
 
 
 def provider_settings(settings: Settings) -> ProviderSettings:
-    """What the provider needs, out of what the site is set to."""
+    """Build the provider's settings from those of the site."""
     key = settings.openai_api_key
     return ProviderSettings(
         provider=settings.ai_provider,
@@ -63,14 +63,14 @@ def provider_settings(settings: Settings) -> ProviderSettings:
 
 
 def grace_margin(settings: Settings) -> float:
-    """How much of the grace is kept for handing work back, in seconds."""
+    """Return how many seconds of the grace are kept for handing work back."""
     return min(5.0, settings.shutdown_grace_seconds / 3)
 
 
 def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
-    """Work until told to stop, or with `burst` until nothing is left to do now. The exit code.
+    """Work until a signal comes, or with `burst` until nothing is left to do now, and return the exit code.
 
-    Raises SettingsWrong when the database does not answer, ProviderError when the provider cannot be made.
+    Raises SettingsWrong if the database does not answer, and ProviderError if the provider cannot be set up.
     """
     sentry.start(settings)
     tracing.start(settings, "waybill-worker")
@@ -93,7 +93,7 @@ def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
 
 
 class WorkerProcess:
-    """The threads around the slots."""
+    """Starts and stops the loops around the slots."""
 
     def __init__(self, tools: Tools, queue: DeliveryQueue, *, slots: int, burst: bool) -> None:
         self.settings = tools.settings
@@ -104,7 +104,7 @@ class WorkerProcess:
         self.slots = Slots(slots)
         self.heartbeat = Heartbeat(self.database, self.settings, self.name, slots)
         self.dispatcher = Dispatcher(self.database.transaction, queue)
-        self.desk = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
+        self.handler = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
         self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
         self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
@@ -112,14 +112,14 @@ class WorkerProcess:
         self.upkeep = Upkeep(self.database.transaction, self.settings.queue_name)
         self.alerts = Alerts(self.database.transaction, self.settings)
         self.stopping = threading.Event()  # no new claims
-        self.ended = threading.Event()  # nothing is held any more
+        self.ended = threading.Event()  # no claim is held any more
         self.failed = False
 
     def run(self) -> int:
-        """Work until told to stop, then hand back what is left. The exit code."""
+        """Work until a signal comes, then hand back unfinished work, and return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
-        set_handler(self.desk)
+        set_handler(self.handler)
         loops: list[Loop] = [
             self.heartbeat.run,
             self.dispatcher.run,
@@ -148,15 +148,15 @@ class WorkerProcess:
         return 1 if self.failed else 0
 
     def _pump(self) -> None:
-        """Let RQ take deliveries out of the queue, over every restart of Redis."""
-        left = self.settings.worker_max_jobs
+        """Let RQ take deliveries out of the queue, and start again after every restart of Redis."""
+        max_jobs = self.settings.worker_max_jobs
         while not self.stopping.is_set():
             try:
                 worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
-                worker.work(logging_level="WARNING", max_jobs=left)
+                worker.work(logging_level="WARNING", max_jobs=max_jobs)
             except QueueUnreachable as error:
                 log.warning("queue.unreachable", error=type(error).__name__, look_at=settings_hint(error))
-            if self._is_done() or left is not None:
+            if self._is_done() or max_jobs is not None:
                 return
             self.stopping.wait(1)
 
@@ -167,9 +167,9 @@ class WorkerProcess:
             return outbox.oldest_overdue_seconds(session, self.queue.name) == 0
 
     def _finish(self) -> bool:
-        """Give running work the grace, minus what handing back takes, then hand back. Whether every slot came back."""
+        """Let running work use the grace, minus the margin, then hand it back. Return True if every slot came back."""
         self.stopping.set()
-        self.desk.closed.set()
+        self.handler.closed.set()
         margin = grace_margin(self.settings)
         if not self.slots.wait_until_idle(self.settings.shutdown_grace_seconds - margin):
             self.heartbeat.stop_all(StopReason.SHUTDOWN)
@@ -182,7 +182,7 @@ class WorkerProcess:
         return all_back
 
     def _schedule(self, ended: threading.Event) -> None:
-        """RQ's scheduler, once a second."""
+        """Run RQ's scheduler once a second."""
         scheduler: ScheduledDeliveries | None = None
         while not ended.wait(1):
             try:
@@ -198,7 +198,7 @@ class WorkerProcess:
                 log.warning("scheduler.not_released", error=type(error).__name__)
 
     def _watch(self, ended: threading.Event) -> None:
-        """A thread cannot be killed. One that outlives its reservation makes the whole process start afresh."""
+        """End the process when a thread outlives its reservation: a thread cannot be killed, a process can restart."""
         while not ended.wait(1):
             overdue = self.heartbeat.overdue()
             if overdue and not self.failed:
@@ -208,7 +208,7 @@ class WorkerProcess:
 
 
 def run_dispatcher(settings: Settings) -> int:
-    """Only dispatch, until told to stop. For a site that wants it apart; every worker does it too."""
+    """Only dispatch, until a signal comes. For sites with a separate dispatcher; every worker dispatches too."""
     database = Database(settings, "waybill-dispatcher")
     database.require()
     connection = connect(settings, connections=2)
@@ -224,7 +224,7 @@ def run_dispatcher(settings: Settings) -> int:
 
 
 def reconcile_once(settings: Settings) -> int:
-    """One sweep, and the replays whose turn it is. How many jobs were moved."""
+    """Make one sweep, carry on the replays that are due, and return how many jobs were moved."""
     database = Database(settings, "waybill-reconciler")
     database.require()
     try:

@@ -1,7 +1,7 @@
-"""One provider call with its row: written before the request, closed with what came back, or with `unknown`.
+"""Makes one provider call with its row, which is written before the request and closed with the outcome or `unknown`.
 
-In background mode the provider names the response before it works on it. The name is saved at once, the attempt hands
-the job back, and a later one asks about the response instead of having it made again.
+In background mode the provider returns the id of a response before it works on it. The id is saved at once, the attempt
+hands the job back, and a later attempt polls that response instead of requesting another.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from tasks.worker.retry_policy import UNKNOWN_CALLS_ALLOWED
 log = structlog.get_logger()
 T = TypeVar("T")
 FULL_LANE_SECONDS = 1.0
-LOOK_AROUND_SECONDS = 1.0  # RQ's timeout is delivered between two bytecodes, so no wait is longer than this
+LOOK_AROUND_SECONDS = 1.0  # RQ's timeout is raised between two bytecodes, so no wait may be longer than this
 
 
 class LaneClosed(Exception):
-    """No call can be made now. The job is to be handed back and to wait for the lane."""
+    """Raised when no call can be made now: the job must be handed back and wait for the lane."""
 
     def __init__(self, lane: str, closed: Closed) -> None:
         super().__init__(lane)
@@ -49,9 +49,9 @@ class LaneClosed(Exception):
 
 
 class WaitsAtProvider(Exception):
-    """The provider works on it. The job is to be handed back, and the provider to be asked again after `seconds`.
+    """Raised when the job must be handed back, and the provider polled again after `seconds`.
 
-    None: nothing was handed over, since as many requests as allowed are being worked on.
+    `seconds` None means that no request was sent, since PROVIDER_CONCURRENCY requests are in progress.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -61,7 +61,7 @@ class WaitsAtProvider(Exception):
 
 @dataclass(frozen=True)
 class Answered:
-    """A call that brought an answer. Its row is still open: close it with `report` where the answer is saved."""
+    """A call that was answered. Its row is still open: close it with `report` in the transaction that saves it."""
 
     call_id: uuid.UUID
     answer: Answer
@@ -69,38 +69,39 @@ class Answered:
 
 
 class RecordedCall:
-    """The way to the provider for one attempt."""
+    """Makes the provider calls of one attempt."""
 
     def __init__(
         self,
-        held: HeldClaim,
+        held_claim: HeldClaim,
         loop: ProviderLoop,
         settings: Settings,
         persist: Persist,
     ):
-        self._held = held
+        self._held_claim = held_claim
         self._loop = loop
         self._settings = settings
         self._persist = persist
 
     def ask(self, prompt: Prompt, *, step: str) -> Answered:
-        """Make the call, or ask about one that was handed over for this step before.
+        """Make the call, or poll the response that an earlier attempt requested for this step, and return the answer.
 
-        Raises ProviderError, Stopped, AttemptTimedOut, and the row says the same; LaneClosed; WaitsAtProvider.
+        Raises ProviderError, Stopped or AttemptTimedOut, which the row records too; LaneClosed; WaitsAtProvider.
         """
         begun = self._begin(step)
         if isinstance(begun, OpenResponse):
-            call_id, answer = begun.call_id, self._look(begun)
+            call_id, answer = begun.call_id, self._poll_response(begun)
         else:
             fault_point("worker.call_recorded")
             call_id = begun
-            answer = self._hand_over(prompt, call_id) if self._settings.openai_background else self._make(prompt, begun)
+            start = self._start_response if self._settings.openai_background else self._request_answer
+            answer = start(prompt, call_id)
         fault_point("worker.answered")
         return Answered(call_id, answer, report_of_answer(answer))
 
     def _begin(self, step: str) -> uuid.UUID | OpenResponse:
-        """The call of this step that is still open at the provider, or the id of a new one."""
-        claim = self._held.claim
+        """Return the response of this step that is still open at the provider, or the id of a new call."""
+        claim = self._held_claim.claim
         call = NewCall(
             step=step,
             lane=self._settings.lane,
@@ -112,31 +113,31 @@ class RecordedCall:
         )
 
         def begin(session: Session) -> uuid.UUID | OpenResponse | Closed | Full | None:
-            handed_over = calls.open_responses(session, claim.job_id).get(step)
-            if handed_over is not None:
-                return handed_over
+            open_response = calls.open_responses(session, claim.job_id).get(step)
+            if open_response is not None:
+                return open_response
             lost = calls.lost_since_replay(session, claim.job_id, step) if call.background else 0
-            if lost > UNKNOWN_CALLS_ALLOWED:  # crashes ask no retry policy
+            if lost > UNKNOWN_CALLS_ALLOWED:  # a crash does not pass through the retry policy
                 raise JobError(Category.UNCERTAIN, "lost_again")
             return calls.open_call(session, claim.job_id, claim.generation, call)
 
         while True:
-            self._held.check()
+            self._held_claim.check()
             begun = self._persist(begin)
             if isinstance(begun, uuid.UUID | OpenResponse):
                 return begun
             if begun is None:
-                raise Stopped(StopReason.CANCEL)  # or the claim is gone: handing it back will tell
+                raise Stopped(StopReason.CANCEL)  # or the claim is gone: handing the job back finds out which
             if isinstance(begun, Closed):
                 raise LaneClosed(call.lane, begun)
             if call.background:
-                raise WaitsAtProvider(None)  # what takes the places takes them for minutes
-            if self._held.seconds_left < self._settings.provider_call_seconds:
-                # No time is left for a whole call in this attempt, so another one makes it.
+                raise WaitsAtProvider(None)  # the running responses keep the lane full for minutes
+            if self._held_claim.seconds_left < self._settings.provider_call_seconds:
+                # This attempt has no time left for a whole call, so a later attempt makes it.
                 raise LaneClosed(call.lane, Closed(LaneState.OPEN, FULL_LANE_SECONDS, None))
-            self._held.stopping.wait(random.uniform(0.5, 1.5) * FULL_LANE_SECONDS)
+            self._held_claim.stopping.wait(random.uniform(0.5, 1.5) * FULL_LANE_SECONDS)
 
-    def _make(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
+    def _request_answer(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
         return self._request(
             call_id,
             lambda progress: self._loop.submit(
@@ -144,11 +145,11 @@ class RecordedCall:
             ),
         )
 
-    def _hand_over(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
-        """Raises WaitsAtProvider, unless the server answers at once."""
-        claim = self._held.claim
+    def _start_response(self, prompt: Prompt, call_id: uuid.UUID) -> Answer:
+        """Start a background response and raise WaitsAtProvider. Return the answer if the server answers at once."""
+        claim = self._held_claim.claim
         metadata = {"job": str(claim.job_id), "generation": str(claim.generation), "call": str(call_id)}
-        taken = self._request(
+        started = self._request(
             call_id,
             lambda progress: self._loop.submit_start(
                 prompt,
@@ -158,47 +159,49 @@ class RecordedCall:
                 progress=progress,
             ),
         )
-        if isinstance(taken, Answer):
-            return taken
-        lane, response_id = self._settings.lane, taken.response_id
+        if isinstance(started, Answer):
+            return started
+        lane, response_id = self._settings.lane, started.response_id
         fault_point("worker.response_started")
         self._persist(lambda session: calls.note_response(session, call_id, response_id, lane))
         fault_point("worker.response_saved")
         self._persist(lambda session: lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS))
         raise WaitsAtProvider(poll_delay(0))
 
-    def _look(self, handed_over: OpenResponse) -> Answer:
-        """Raises WaitsAtProvider while it goes on, and also when only the look failed: that says nothing of it."""
+    def _poll_response(self, pending: OpenResponse) -> Answer:
+        """Return the answer of a background response.
+
+        Raises WaitsAtProvider while it is in progress, and also when only the poll failed, which says nothing about the
+        response itself.
+        """
         try:
-            if self._loop.background is None:  # the site was set to a provider that knows nothing of it
+            if self._loop.background is None:  # the site was switched to a provider that does not have this response
                 raise ProviderError(Category.UNCERTAIN, "response_gone", sent=True, response_over=True)
-            seen = self._in_the_air(
-                self._loop.submit_look(handed_over.response_id, budget_seconds=self._budget_seconds)
-            )
+            polled = self._in_flight(self._loop.submit_look(pending.response_id, budget_seconds=self._budget_seconds))
         except ProviderError as error:
             if error.response_over:
-                self._close(handed_over.call_id, report_of_error(error), error)
+                self._close(pending.call_id, report_of_error(error), error)
                 raise
             failed = error
         else:
-            if isinstance(seen, Answer):
-                return seen
-            raise WaitsAtProvider(poll_delay(handed_over.age_seconds))
-        log.warning("response.look_failed", call=handed_over.call_id.hex, category=failed.category, code=failed.code)
+            if isinstance(polled, Answer):
+                return polled
+            raise WaitsAtProvider(poll_delay(pending.age_seconds))
+        log.warning("response.look_failed", call=pending.call_id.hex, category=failed.category, code=failed.code)
         closed = self._persist(lambda session: mark_lane(session, self._settings.lane, failed))
         if closed is not None:
             raise LaneClosed(self._settings.lane, closed)
-        raise WaitsAtProvider(poll_delay(handed_over.age_seconds))
+        raise WaitsAtProvider(poll_delay(pending.age_seconds))
 
     @property
     def _budget_seconds(self) -> float:
-        return min(self._settings.provider_call_seconds, max(0.1, self._held.seconds_left))
+        return min(self._settings.provider_call_seconds, max(0.1, self._held_claim.seconds_left))
 
     def _request(self, call_id: uuid.UUID, begin: Callable[[CallProgress], Future[T]]) -> T:
-        """Send what makes the provider work; the row of the call tells of whatever goes wrong."""
+        """Send a request and return its result. Whatever goes wrong is recorded in the row of the call, and raised."""
         progress = CallProgress()
         try:
-            return self._in_the_air(begin(progress))
+            return self._in_flight(begin(progress))
         except ProviderError as error:
             self._close(call_id, report_of_error(error), error)
             raise
@@ -210,16 +213,17 @@ class RecordedCall:
             self._close(call_id, cut_off(progress, CallOutcome.UNKNOWN))
             raise
 
-    def _in_the_air(self, future: Future[T]) -> T:
-        self._held.at_stop(future.cancel)
+    def _in_flight(self, future: Future[T]) -> T:
+        """Wait for the future, and cancel it when the claim is stopped or the wait is broken off."""
+        self._held_claim.at_stop(future.cancel)
         try:
             return self._await(future)
         finally:
-            future.cancel()  # of no effect once it is done; nothing goes on behind our back otherwise
+            future.cancel()  # no effect once it is done; otherwise it must not run on unnoticed
 
     def _await(self, future: Future[T]) -> T:
         while True:
-            left = self._held.seconds_left
+            left = self._held_claim.seconds_left
             if left <= 0:
                 raise AttemptTimedOut
             try:
@@ -227,8 +231,8 @@ class RecordedCall:
             except NotYet:
                 continue
             except CancelledError:
-                self._held.check()
-                raise AttemptTimedOut from None  # nobody told us to stop, so the loop itself ended
+                self._held_claim.check()
+                raise AttemptTimedOut from None  # the claim was not stopped, so the provider loop itself has ended
 
     def _close(self, call_id: uuid.UUID, report: CallReport, error: ProviderError | None = None) -> None:
         def close(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""What to do after an attempt went wrong. Pure: the same facts give the same decision."""
+"""Decides whether a failed attempt is retried, and when. Pure: the same facts give the same decision."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ TRANSIENT = frozenset(
         Category.INTERNAL,
     }
 )
-"""Causes that may be gone the next time. Everything else stays as it is until a person does something."""
+"""Causes that may be gone at the next attempt. All others remain until a person acts."""
 
 FIRST_DELAY_SECONDS = 2.0
-LONGEST_DELAY_SECONDS = 60.0
+MAX_DELAY_SECONDS = 60.0
 UNKNOWN_CALLS_ALLOWED = 1
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the decision rests on.
+    """The facts that the decision is based on.
 
-    `attempts` counts the one that just ended. `unknown_calls` are calls of this job that may have been billed without
-    an answer, this one included. `retry_after_seconds` is the least the provider asks to wait, None if it asks nothing.
+    `attempts` includes the attempt that just ended. `unknown_calls` counts the calls of this job that may have been
+    billed without an answer, including the last call. `retry_after_seconds` is the shortest wait that the provider asks
+    for, None if it asks for none.
     """
 
     category: Category
@@ -46,25 +47,25 @@ class Facts:
 
 @dataclass(frozen=True)
 class RetryIn:
-    """Try again after so many seconds."""
+    """Represents the decision to try again after this many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Stop:
-    """End the job, with this cause."""
+    """Represents the decision to fail the job with this cause."""
 
     category: Category
     code: str | None
 
 
 def decide(facts: Facts, draw: Callable[[float, float], float] = random.uniform) -> RetryIn | Stop:
-    """Retry, and when, or stop, and why.
+    """Decide between a retry, with its delay, and the end of the job, with its cause.
 
-    A provider's delay is a floor and is never undercut. Else exponential backoff with full jitter
-    (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). A wait that ends past the deadline
-    stops the job now, since trying earlier than asked would only burn the attempt.
+    A delay that the provider asks for is a minimum and is never shortened. Otherwise the delay is exponential backoff
+    with full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). If the wait would end
+    past the deadline, the job fails now, since retrying earlier than the provider asked would only waste the attempt.
     """
     if facts.category is Category.UNCERTAIN:
         if facts.unknown_calls > UNKNOWN_CALLS_ALLOWED:
@@ -81,7 +82,7 @@ def decide(facts: Facts, draw: Callable[[float, float], float] = random.uniform)
 
 
 def _delay(facts: Facts, draw: Callable[[float, float], float]) -> float:
-    ceiling = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** (facts.attempts - 1))
+    ceiling = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** (facts.attempts - 1))
     if facts.retry_after_seconds is not None:
         return facts.retry_after_seconds
     return draw(0.0, ceiling)

@@ -1,4 +1,4 @@
-"""RQ's worker, with slots and without its own signals, timeouts and retries."""
+"""RQ's worker, with slots, and without RQ's signals, timeouts and retries."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tasks.worker.slots import Slots
 
 log = structlog.get_logger()
 
-OUR_ID = re.compile(r"[0-9a-f]{32}-\d{1,9}\Z")
+DELIVERY_ID = re.compile(r"[0-9a-f]{32}-\d{1,9}\Z")
 
-DEQUEUE_SECONDS = 1  # how long one look into the queue waits, and so how fast a stop is noticed
+DEQUEUE_SECONDS = 1  # how long one dequeue waits, and so how soon a stop is noticed
 
 
-def is_ours(job: Job) -> bool:
-    """Whether a message names the one function that messages may name, in the one format they are written in."""
+def is_delivery_job(job: Job) -> bool:
+    """Return True if a message names the only function that messages may name, in the only format that we write."""
     try:
         return bool(job.func_name == DELIVER)
     except DeserializationError:
@@ -37,17 +37,17 @@ def is_ours(job: Job) -> bool:
 
 
 class OuterLimit(TimerDeathPenalty):
-    """RQ's timeout, raised as a BaseException of ours, which no `except Exception` can take for something else."""
+    """RQ's timeout, raised as our AttemptTimedOut: a BaseException, so that no `except Exception` swallows it."""
 
     def __init__(self, timeout: int, exception: type[BaseException], **kwargs: Any) -> None:
         super().__init__(timeout, AttemptTimedOut, **kwargs)
 
 
 class SlotWorker(SimpleWorker):
-    """RQ's worker, with slots. Signals are the process's business; `stopping` ends the work between two looks."""
+    """RQ's worker, with slots. `WorkerProcess` handles signals; `stopping` ends the loop between two dequeues."""
 
     death_penalty_class = OuterLimit
-    exponential_backoff_factor = 1  # Redis that is back is used within a second or two
+    exponential_backoff_factor = 1  # a Redis that is back is used within a second or two
 
     def __init__(
         self, queue: Queue, connection: Redis, slots: Slots, stopping: threading.Event, is_done: Callable[[], bool]
@@ -59,15 +59,18 @@ class SlotWorker(SimpleWorker):
 
     @property
     def dequeue_timeout(self) -> int:
-        """RQ derives its socket timeout from this; a Redis that hangs is noticed ten seconds later."""
+        """Return the seconds that a dequeue waits. RQ's socket timeout is ten more, and notices a Redis that hangs."""
         return DEQUEUE_SECONDS
 
     def _install_signal_handlers(self) -> None:
-        """None of RQ's: its second SIGTERM leaves jobs half done."""
+        """Install none of RQ's handlers: with them a second SIGTERM leaves jobs half done."""
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """RQ waits for a Redis that is away for as long as it takes, and looks here only: this is where it hears of a
-        stop, so that running work is handed back and not left to its lease."""
+        """Send RQ's heartbeat, and raise StopRequested if Redis is away while the process stops.
+
+        RQ waits for a Redis that is away without limit, and calls only this method meanwhile. Without the check here a
+        stop would go unnoticed, and running work would be left to its lease instead of being handed back.
+        """
         try:
             super().heartbeat(timeout, pipeline)
         except RedisError:
@@ -78,7 +81,7 @@ class SlotWorker(SimpleWorker):
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
-        """Wait for a free slot first, so that what is taken out of the queue is worked on at once."""
+        """Wait for a free slot first, so that a delivery that leaves the queue is worked on at once."""
         while not self.stopping.is_set():
             if not self.slots.take(DEQUEUE_SECONDS):
                 self.heartbeat()
@@ -96,10 +99,10 @@ class SlotWorker(SimpleWorker):
         raise StopRequested
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Hand the delivery to a thread. The slot was taken before it was dequeued."""
+        """Run the delivery in a thread. Its slot was taken before it was dequeued."""
         try:
-            if not is_ours(job):
-                self._throw_away(job, queue)
+            if not is_delivery_job(job):
+                self._discard(job, queue)
                 self.slots.give_back()
                 return
             execution = self.prepare_execution(job)
@@ -108,10 +111,10 @@ class SlotWorker(SimpleWorker):
             raise
         self.slots.run(lambda: self._perform(job, queue, execution))
 
-    def _throw_away(self, job: Job, queue: Queue) -> None:
-        """RQ would call whatever function a message names; somebody who can write to Redis must not choose it."""
-        ours = OUR_ID.match(job.id)  # a newer release may name another function; the delivery stays owed
-        log.warning("message.not_ours", message=job.id if ours else "of a stranger")
+    def _discard(self, job: Job, queue: Queue) -> None:
+        """Delete the message: RQ would call any function that it names, so writers to Redis could run code here."""
+        is_delivery = DELIVERY_ID.match(job.id)  # a newer release may name another function; the delivery stays owed
+        log.warning("message.not_ours", message=job.id if is_delivery else "of a stranger")
         self.connection.lrem(queue.intermediate_queue_key, 1, job.id)
         job.delete()
 
@@ -119,5 +122,5 @@ class SlotWorker(SimpleWorker):
         try:
             self.perform_job(job, queue, execution)
         except RedisError as error:
-            # RQ could not write its own record. The ledger has ours; a delivery that was not claimed is still owed.
+            # RQ could not write its record. The ledger has its own; a delivery that was not claimed is still owed.
             log.warning("delivery.unrecorded_by_rq", message=job.id, error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""The slots of a worker: so many deliveries at once, each in a thread that nobody waits for at exit."""
+"""The slots of a worker: they limit how many deliveries run at once, each in a daemon thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Slots:
-    """Counts what is being worked on. A slot is taken before its work is known, and given back when that is over."""
+    """Counts running deliveries. A slot is taken before its work is known, and given back when the work is over."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -16,7 +16,7 @@ class Slots:
         self._changed = threading.Condition()
 
     def take(self, timeout: float) -> bool:
-        """Wait for a free slot. False if there was none in time."""
+        """Wait for a free slot and take it. Return False if none was free in time."""
         if not self._free.acquire(timeout=timeout):
             return False
         with self._changed:
@@ -24,16 +24,16 @@ class Slots:
         return True
 
     def give_back(self) -> None:
-        """The slot is free again."""
+        """Make the slot free again."""
         with self._changed:
             self._busy -= 1
             self._changed.notify_all()
         self._free.release()
 
     def run(self, work: Callable[[], object]) -> None:
-        """Work in a thread, in a slot that was taken, and give it back at the end.
+        """Run `work` in a thread, in a slot that was taken, and give the slot back at the end.
 
-        The thread is a daemon: one that does not come back must not keep the process from ending.
+        The thread is a daemon: if it never returns, it must not keep the process from ending.
         """
 
         def slot() -> None:
@@ -46,11 +46,11 @@ class Slots:
 
     @property
     def busy(self) -> int:
-        """How many slots are taken."""
+        """Return how many slots are taken."""
         with self._changed:
             return self._busy
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until every slot is free. False if some were not in time."""
+        """Wait until every slot is free. Return False if some were not free in time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._busy == 0, timeout)

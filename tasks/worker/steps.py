@@ -1,7 +1,7 @@
-"""Working off the steps of a workflow: several at a time, each answer saved under the claim as soon as it is there.
+"""Runs the steps of a workflow, several at a time, and saves each answer under the claim as soon as it arrives.
 
-A crash after part 7 of 9 pays for parts 8 and 9 only. When the attempt's time runs out between two steps, the job is
-handed back uncounted and goes on in a next delivery; the job's deadline still holds.
+After a crash past part 7 of 9 only parts 8 and 9 are paid for. When the attempt's time runs out between two steps, the
+job is handed back, not counted, and continues with its next delivery; the job's deadline still holds.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ SHORTER = " The last answer was too long and was cut off. Write at most half as 
 
 
 class OutOfTime(Exception):
-    """The attempt's time is over, and something of the job was done in it: another attempt goes on from there."""
+    """Raised when the attempt's time is over and a step was saved in it: another attempt continues from there."""
 
 
 class Steps:
-    """The steps of one job, under one claim."""
+    """Runs the steps of one job under one claim."""
 
     def __init__(
         self,
-        held: HeldClaim,
+        held_claim: HeldClaim,
         provider: ProviderLoop,
         settings: Settings,
         persist: Persist,
         saved: Mapping[str, SavedStep],
     ) -> None:
-        self._held = held
+        self._held_claim = held_claim
         self._loop = provider
         self._settings = settings
         self._persist = persist
-        self._call = RecordedCall(held, provider, settings, persist)
+        self._call = RecordedCall(held_claim, provider, settings, persist)
         self._saved = dict(saved)
         self._saving = threading.Lock()
         self._done_here = 0
@@ -61,55 +61,57 @@ class Steps:
 
     @property
     def facts(self) -> dict[str, object]:
-        """Who made it, and whether one of its answers was cut off."""
+        """Return the provider and model of the answers, and whether any answer was cut off."""
         made = [step.facts for step in self._saved.values() if "provider" in step.facts]
         facts = {key: made[-1][key] for key in ("label", "provider", "model")} if made else {}
         return {**facts, **({"cut_off": True} if any(fact.get("cut_off") for fact in made) else {})}
 
     def work_off(self, workflow: Workflow, text: str, options: Mapping[str, str]) -> Finished:
-        """Make every step there is to make. Raises JobError, Stopped, LaneClosed, WaitsAtProvider,
-        OutOfTime, ClaimLost."""
+        """Run all steps of the workflow and return its result.
+
+        Raises JobError, Stopped, LaneClosed, WaitsAtProvider, OutOfTime or ClaimLost.
+        """
         while True:
             answers = {name: step.text for name, step in self._saved.items()}
             outcome = workflow.next(text, options, answers, self._settings.call_chars)
             if isinstance(outcome, Finished):
                 return outcome
-            self._make(outcome.steps, done=outcome.done, total=outcome.total)
+            self._run_round(outcome.steps, done=outcome.done, total=outcome.total)
 
-    def _make(self, steps: Sequence[Step], *, done: int, total: int) -> None:
-        """Make these steps, or as many as one document may have in the air at once: what is left comes round again.
+    def _run_round(self, steps: Sequence[Step], *, done: int, total: int) -> None:
+        """Run these steps, at most `parts_at_once` at a time. In background mode the rest run in the next round.
 
-        Those that wait at the provider keep nobody, but each of them keeps its place: it is asked about first, and only
-        free places are given to new ones. Then the shortest of their waits is raised.
+        A response that is in progress at the provider blocks no thread, but it counts against `parts_at_once`. So
+        these are polled first, and new steps get only what is left. Then the shortest wait is raised.
         """
         counted = _Count(done, total, len(steps))
         if not self._settings.openai_background:
             self._at_once(steps, counted)
             return
-        handed_over = self._persist(lambda session: calls.open_responses(session, self._held.claim.job_id))
-        waits = self._at_once([step for step in steps if step.name in handed_over], counted)
-        new = [step for step in steps if step.name not in handed_over]
+        pending = self._persist(lambda session: calls.open_responses(session, self._held_claim.claim.job_id))
+        waits = self._at_once([step for step in steps if step.name in pending], counted)
+        new = [step for step in steps if step.name not in pending]
         waits += self._at_once(new[: max(0, self._settings.parts_at_once - len(waits))], counted)
         if waits:
             raise min(waits, key=lambda wait: math.inf if wait.seconds is None else wait.seconds)
 
     def _at_once(self, steps: Sequence[Step], counted: _Count) -> list[WaitsAtProvider]:
-        """Make these steps, several at a time, and give the waits of those that are not over.
+        """Run these steps, several at a time, and return the waits of those that are not finished.
 
-        The first error is raised when those that were in the air have ended and are saved.
+        The first error is raised after the steps in flight have ended and are saved.
         """
         if not steps:
             return []
         if len(steps) == 1:
             try:
-                self._one(steps[0], counted)
+                self._run_step(steps[0], counted)
             except WaitsAtProvider as waits:
                 return [waits]
             return []
         threads = ThreadPoolExecutor(min(len(steps), self._settings.parts_at_once), thread_name_prefix="part")
         try:
-            # Each in a copy of our context, so that what it logs carries the job too.
-            running = {threads.submit(copy_context().run, self._one, step, counted) for step in steps}
+            # Each step runs in a copy of this context, so that its log lines carry the job too.
+            running = {threads.submit(copy_context().run, self._run_step, step, counted) for step in steps}
             return self._collect(running)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -119,31 +121,35 @@ class Steps:
         waits: list[WaitsAtProvider] = []
         while running:
             ended, running = wait(running, LOOK_AROUND_SECONDS, return_when="FIRST_COMPLETED")
-            for one in ended:
-                error = None if one.cancelled() else one.exception()
+            for future in ended:
+                error = None if future.cancelled() else future.exception()
                 if isinstance(error, WaitsAtProvider):
                     waits.append(error)
                 elif error is not None and first is None:
                     first = error
                     for other in running:
-                        other.cancel()  # only what has not begun; what is in the air is paid for
+                        other.cancel()  # cancels only what has not begun; requests in flight are paid for
         if first is not None:
             raise first
         return waits
 
-    def _one(self, step: Step, counted: _Count) -> None:
-        self._held.check()
-        if self._held.seconds_left < self._settings.provider_call_seconds:
+    def _run_step(self, step: Step, counted: _Count) -> None:
+        self._held_claim.check()
+        if self._held_claim.seconds_left < self._settings.provider_call_seconds:
             if self._done_here:
                 raise OutOfTime
             if self._waits_here:
                 raise WaitsAtProvider(poll_delay(0))
-        again = self._persist(lambda session: calls.was_cut_off(session, self._held.claim.job_id, step.name))
+        again = self._persist(lambda session: calls.was_cut_off(session, self._held_claim.claim.job_id, step.name))
         answered = self._ask(shorter(step.prompt) if again else step.prompt, step)
-        if answered.answer.cut_off and not again and self._held.seconds_left > self._settings.provider_call_seconds:
+        if (
+            answered.answer.cut_off
+            and not again
+            and self._held_claim.seconds_left > self._settings.provider_call_seconds
+        ):
             self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
             answered = self._ask(shorter(step.prompt), step)
-        self._keep(step, answered, counted)
+        self._save(step, answered, counted)
         fault_point("worker.answer_saved")
 
     def _ask(self, prompt: Prompt, step: Step) -> Answered:
@@ -153,7 +159,7 @@ class Steps:
             self._waits_here = True
             raise
 
-    def _keep(self, step: Step, answered: Answered, counted: _Count) -> None:
+    def _save(self, step: Step, answered: Answered, counted: _Count) -> None:
         provider = self._loop.provider
         facts: dict[str, object] = {
             "label": provider.label,
@@ -164,20 +170,20 @@ class Steps:
             facts["cut_off"] = True
         saved = SavedStep(tidy(answered.answer.text, step.prompt.document), facts)
 
-        def keep(session: Session) -> None:
+        def save(session: Session) -> None:
             calls.close_call(session, answered.call_id, answered.report)
             lanes.answered(session, self._settings.lane, spread_seconds=LANE_SPREAD_SECONDS)
             next_step = "summarise" if counted.left > 1 else "save"
             done = min(counted.done + 1, counted.total)
             checkpoints.save(
-                session, self._held.claim, step.name, saved, next_step=next_step, done=done, total=counted.total
+                session, self._held_claim.claim, step.name, saved, next_step=next_step, done=done, total=counted.total
             )
 
-        with self._saving:  # one after the other, so that the shown progress only grows
+        with self._saving:  # one at a time, so that the shown progress only grows
             try:
-                self._persist(keep)
+                self._persist(save)
             except (CancelAsked, ClaimLost):
-                # Nobody wants the answer any more, but that it came, and what it cost, is a fact.
+                # The answer is not needed any more, but the call and its cost must still be recorded.
                 self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
                 raise
             counted.done, counted.left = counted.done + 1, counted.left - 1
@@ -186,7 +192,7 @@ class Steps:
 
 
 class _Count:
-    """How many parts are done, of how many, and how many steps of this round are left."""
+    """Counts the parts that are done, all parts, and the steps of this round that are left."""
 
     def __init__(self, done: int, total: int, left: int) -> None:
         self.done = done
@@ -195,5 +201,5 @@ class _Count:
 
 
 def shorter(prompt: Prompt) -> Prompt:
-    """The same request once more, for an answer that fits into the provider's limit."""
+    """Return the same prompt with a request for a shorter answer, which fits into the provider's limit."""
     return replace(prompt, instructions=prompt.instructions + SHORTER)
