@@ -1,3 +1,3 @@
-"""What happens after the request: claims, deliveries, provider calls, recovery. Knows nothing of Flask."""
+"""The work after the request: claims, deliveries, provider calls, recovery. Does not import Flask."""
 
 from __future__ import annotations

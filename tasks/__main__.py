@@ -1,4 +1,4 @@
-"""python -m tasks: the commands of the site's back room. Answers go to stdout, the log to stderr."""
+"""python -m tasks: the commands that run and operate a site. Output goes to stdout, the log to stderr."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tasks.startup.loading import load
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command. 0: done; 1: it could not be done; 2: the command itself was wrong."""
+    """Run a command. Return 0 if it was done, 1 if it could not be done, and 2 if the command itself was wrong."""
     given = parser().parse_args(arguments)
-    if given.run is None:  # what settings there are does not depend on how they are set
+    if given.run is None:  # the list of settings does not depend on their values
         print(docs.page(), end="")
         return 0
     logs.configure()
@@ -26,17 +26,17 @@ def main(arguments: list[str] | None = None) -> int:
         settings = load()
         return int(given.run(settings, given))
     except SettingsWrong as wrong:
-        for fault in wrong.faults:
-            print(fault, file=sys.stderr)
-    except NotDone as why:
-        print(why, file=sys.stderr)
+        for problem in wrong.faults:
+            print(problem, file=sys.stderr)
+    except NotDone as error:
+        print(error, file=sys.stderr)
     except JobError as error:
         print(f"The AI provider cannot be used: {error}. Check AI_PROVIDER and OPENAI_API_KEY.", file=sys.stderr)
     return 1
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their options."""
+    """Return the parser of the commands and their options."""
     top = argparse.ArgumentParser(prog="python -m tasks", description="The back room of a Waybill site.")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     worker = commands.add_parser("worker", help="work on jobs; runs dispatcher, scheduler and reconciler too")
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _preflight_parser(check: argparse.ArgumentParser) -> None:
-    """python -m tasks preflight"""
+    """Add the options of `python -m tasks preflight`."""
     check.add_argument("--call-provider", action="store_true", help="make one small call to the AI service, too")
     check.add_argument(
         "--measure-grace",
@@ -72,7 +72,7 @@ def _preflight_parser(check: argparse.ArgumentParser) -> None:
 
 
 def _job_parsers(jobs: argparse.ArgumentParser) -> None:
-    """python -m tasks jobs …"""
+    """Add the commands of `python -m tasks jobs …`."""
     choices = jobs.add_subparsers(required=True, metavar="WHAT")
     many = choices.add_parser("list", help="the newest jobs, a line each")
     many.add_argument("--state", type=State, choices=list(State), metavar="STATE")
@@ -97,7 +97,7 @@ def _job_parsers(jobs: argparse.ArgumentParser) -> None:
 
 
 def export(settings: Settings, _: argparse.Namespace) -> int:
-    """python -m tasks jobs export"""
+    """Run `python -m tasks jobs export`."""
     cli_jobs.exported(settings, sys.stdout)
     return 0
 
@@ -108,7 +108,7 @@ def _say(lines: list[str]) -> int:
 
 
 def work(settings: Settings, given: argparse.Namespace) -> int:
-    """python -m tasks worker"""
+    """Run `python -m tasks worker`."""
     from tasks.worker.process import run_worker  # imported late: --help needs no SDK
 
     slots = settings.worker_slots if given.slots is None else given.slots
@@ -118,14 +118,14 @@ def work(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def dispatch(settings: Settings, _: argparse.Namespace) -> int:
-    """python -m tasks dispatcher"""
+    """Run `python -m tasks dispatcher`."""
     from tasks.worker.process import run_dispatcher
 
     return run_dispatcher(settings)
 
 
 def reconcile(settings: Settings, _: argparse.Namespace) -> int:
-    """python -m tasks reconcile"""
+    """Run `python -m tasks reconcile`."""
     from tasks.worker.process import reconcile_once
 
     print(f"{reconcile_once(settings)} jobs moved")
@@ -133,7 +133,7 @@ def reconcile(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def drill(settings: Settings, given: argparse.Namespace) -> int:
-    """python -m tasks drills"""
+    """Run `python -m tasks drills`."""
     from tasks.drills import run
     from tasks.drills.catalogue import DRILLS
 
@@ -144,16 +144,16 @@ def drill(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def preflight(settings: Settings, given: argparse.Namespace) -> int:
-    """python -m tasks preflight"""
+    """Run `python -m tasks preflight`."""
     if given.measure_grace:
         from tasks.preflight.measure_grace import measure
 
         return measure(settings)
     from tasks.preflight import report
 
-    lines, well = report(settings, call_provider=given.call_provider)
+    lines, passed = report(settings, call_provider=given.call_provider)
     print("\n".join(lines))
-    return 0 if well else 1
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The whole database as lines of JSON, and back: to keep a copy, to move to another host, to look into.
+"""Exports the whole database as lines of JSON, and imports it: for a copy, for another host, or for a look inside.
 
-The first line names the schema, the last one counts the rows, so that half a file is told from a whole one. The tables
-are taken as the database has them, not as this code knows them, so nothing is left out.
+The first line names the schema, and the last line counts the rows, so that a truncated file is recognised. The tables
+are read from the database, not from the models of this code, so nothing is left out.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tasks.ledger.schema import MIGRATIONS
 
 FORMAT = 1
 ROWS_AT_ONCE = 500
-NOT_OURS = "alembic_version"
+NOT_EXPORTED = "alembic_version"
 
 
 class NotImported(Exception):
-    """Why nothing was imported."""
+    """Raised when nothing was imported. The message says why."""
 
 
 def exported(database: Database) -> Iterator[str]:
-    """Every row of every table at one moment, a line each, without the line's end. Holds documents and password hashes.
+    """Yield every row of every table in one snapshot, a line each, without line ends.
 
-    Rows are read as they are asked for; those of a table with files in it one by one.
+    The lines contain documents and password hashes. Rows are read on demand, and one by one in tables with files.
     """
     snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with database.engine.connect().execution_options(**snapshot) as connection:
@@ -52,7 +52,7 @@ def exported(database: Database) -> Iterator[str]:
 
 
 def take_in(database: Database, lines: Iterable[str]) -> dict[str, int]:
-    """Fill an empty database with an export, all or nothing. How many rows each table got. Raises NotImported."""
+    """Fill an empty database with an export, all or nothing. Return the number of rows by table. Raises NotImported."""
     numbered = enumerate(lines, 1)
     head = _parsed(*next(numbered, (1, "")))
     with database.engine.begin() as connection:
@@ -70,19 +70,19 @@ def take_in(database: Database, lines: Iterable[str]) -> dict[str, int]:
         if ended != taken:
             raise NotImported("The export is not complete: its last line is missing, or counts other rows.")
         for table in tables.values():
-            _count_on(connection, table)
+            _advance_sequences(connection, table)
     return dict(taken)
 
 
 def _tables(connection: Connection) -> list[Table]:
-    """The tables, those first that others refer to."""
+    """Return the tables, referenced tables first."""
     found = MetaData()
     found.reflect(connection)
     for table in found.sorted_tables:
         for column in table.columns:
             if hasattr(column.type, "none_as_null"):
                 column.type.none_as_null = True
-    return [table for table in found.sorted_tables if table.name != NOT_OURS]
+    return [table for table in found.sorted_tables if table.name != NOT_EXPORTED]
 
 
 def _rows(connection: Connection, table: Table) -> Iterator[Mapping[str, Any]]:
@@ -134,7 +134,7 @@ def _refuse_unless_it_fits(connection: Connection, head: Mapping[str, Any], tabl
     if head.get("waybill") != FORMAT:
         raise NotImported("This is not an export, or one of a newer format.")
     here = job_views.schema_version(Session(connection))
-    order = {version: place for place, version in enumerate(MIGRATIONS)}
+    order = {version: position for position, version in enumerate(MIGRATIONS)}
     if here not in order:
         raise NotImported("The database has no tables that this code knows. Run: flask --app wsgi db upgrade")
     if order.get(str(head.get("schema")), len(order)) > order[here]:
@@ -147,7 +147,7 @@ def _refuse_unless_it_fits(connection: Connection, head: Mapping[str, Any], tabl
 def _batches(
     numbered: Iterable[tuple[int, str]], tables: Mapping[str, Table]
 ) -> Iterator[tuple[Table | None, list[dict[str, Any]]]]:
-    """Rows of one table at a time; at the end None, with the counts."""
+    """Yield batches of rows of one table each, and at the end None with the counts of the last line."""
     table, rows, has_files = None, [], False
     for number, line in numbered:
         parsed = _parsed(number, line)
@@ -176,8 +176,8 @@ def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) ->
         raise NotImported(f"Rows of the table {table.name} were refused ({cause}). Nothing was imported.") from None
 
 
-def _count_on(connection: Connection, table: Table) -> None:
-    """What the database numbers by itself goes on after the highest number that came in."""
+def _advance_sequences(connection: Connection, table: Table) -> None:
+    """Let the sequences of identity columns continue after the highest imported number."""
     for column in table.columns:
         if column.identity is not None:
             highest = connection.execute(select(func.max(column))).scalar_one()

@@ -1,4 +1,4 @@
-"""What is recorded of a provider call, by how it ended, and what that does to its lane."""
+"""Builds the report that closes a provider call, and applies an error to its lane."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tasks.provider import Answer, CallProgress, ProviderError
 
 STOPS_THE_LANE = frozenset({Category.QUOTA, Category.AUTH, Category.PERMISSION})
 
-COOLS_THE_LANE = frozenset({(Category.OVERLOADED, "overloaded")})  # a plain 500 may be about one document only
+COOLS_THE_LANE = frozenset({(Category.OVERLOADED, "overloaded")})  # a plain 500 may be caused by one document only
 
 
 def mark_lane(session: Session, lane: str, error: ProviderError) -> Closed | None:
-    """What this error says about the way to the provider, for everybody. One about the document says: it is open.
+    """Stop, cool down or open the lane, by what this error says about the provider. Return the closure, or None.
 
-    Whether the lane is closed now.
+    An error about the document shows that the provider answers, so it opens the lane.
     """
     if error.category in STOPS_THE_LANE:
         lanes.stop(session, lane, category=error.category, code=error.code)
@@ -32,7 +32,7 @@ def mark_lane(session: Session, lane: str, error: ProviderError) -> Closed | Non
 
 
 def report_of_answer(answer: Answer) -> CallReport:
-    """What the row of a call says after this answer."""
+    """Return the report of a call with this answer."""
     return CallReport(
         CallOutcome.SUCCEEDED,
         code=CUT_OFF if answer.cut_off else None,
@@ -45,7 +45,7 @@ def report_of_answer(answer: Answer) -> CallReport:
 
 
 def report_of_error(error: ProviderError) -> CallReport:
-    """What the row of a call says after this error."""
+    """Return the report of a call with this error."""
     return CallReport(
         CallOutcome.UNKNOWN if error.category is Category.UNCERTAIN else CallOutcome.FAILED,
         category=error.category,
@@ -56,7 +56,7 @@ def report_of_error(error: ProviderError) -> CallReport:
 
 
 def cut_off(progress: CallProgress, outcome: CallOutcome) -> CallReport:
-    """What the row of a call says that we ended ourselves. One that was never sent cannot have been billed."""
+    """Return the report of a call that we ended. If it was never sent, it cannot have been billed."""
     if not progress.sent:
         return CallReport(CallOutcome.FAILED, category=Category.CONNECTION, code="never_sent")
     return CallReport(outcome, category=Category.UNCERTAIN, code="cut_off")

@@ -1,4 +1,4 @@
-"""Connections and transactions. Few connections, short transactions, none held while a provider call is in the air."""
+"""Connections and transactions: few connections, short transactions, none held while a provider call is in flight."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ log = structlog.get_logger()
 T = TypeVar("T")
 UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
 IDLE_SECONDS = 10.0
-"""A transaction in which nothing is asked for so long is ended by the server."""
+"""The server ends a transaction that is idle for this long."""
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
 def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
-    """What every engine of the house is made with: a small pool, liveness checks, nothing that needs session state.
+    """Return the options of every engine: a small pool, liveness checks, nothing that needs session state.
 
     Prepared statements are off, since a pooler in transaction mode loses them between transactions.
     """
@@ -40,33 +40,33 @@ def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
 
 
 def end_forsaken_transactions(engine: Engine) -> None:
-    """Let the server end each transaction of this engine in which nothing is asked for IDLE_SECONDS.
+    """Let the server end each transaction of this engine that is idle for IDLE_SECONDS.
 
-    A process that is frozen in the middle of one, or whose machine is gone, keeps its locks for as long as the server
-    knows its connection, and everybody waits behind them. Said anew in each transaction: what a session is told does
-    not last behind a pooler.
+    A process that freezes in a transaction, or whose machine is gone, keeps its locks for as long as the server keeps
+    its connection, and all others wait for them. Each transaction sets the timeout again, since behind a pooler a
+    setting of the session does not last.
     """
 
     @event.listens_for(engine, "begin")
-    def say_so(connection: Connection) -> None:
+    def set_timeout(connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {round(IDLE_SECONDS * 1000)}")
 
 
 def let_it_idle(connection: Connection) -> None:
-    """For a transaction that may wait for long: its rows come from or go to a pipe, whose other end takes its time."""
+    """Lift the idle timeout for this transaction, which may wait long, for instance for the other end of a pipe."""
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 class Persist(Protocol):
-    """Runs work in a transaction and gives what it gives, over a short absence of the database."""
+    """Runs work in a transaction and returns its result, and repeats it if the database is away for a short time."""
 
     def __call__(self, work: Callable[[Session], T]) -> T:
-        """The work may be run more than once, so it must be guarded."""
+        """Run `work`, possibly more than once, so it must be guarded."""
         ...
 
 
 class Database:
-    """The process's way to PostgreSQL."""
+    """The connection pool of a process, and its transactions."""
 
     def __init__(self, settings: Settings, application_name: str) -> None:
         self.engine = create_engine(settings.sqlalchemy_url, **engine_options(settings, application_name))
@@ -75,31 +75,31 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """One transaction: committed when the block ends, rolled back when it raises."""
+        """Run the block in a transaction, which is committed when the block ends and rolled back when it raises."""
         with self._sessions.begin() as session:
             yield session
 
     def persist(self, work: Callable[[Session], T], *, for_seconds: float) -> T:
         """Run `work` in a transaction, again and again while the database cannot be reached, for up to `for_seconds`.
 
-        For what must not be lost by a database restart, such as a paid answer. `work` must be guarded, so that a
-        commit whose answer was lost is harmless to repeat. Raises the last error when the time is over.
+        For writes that a database restart must not lose, such as a paid answer. `work` must be guarded, so that it can
+        be repeated when the confirmation of its commit was lost. Raises the last error when the time is over.
         """
-        end = time.monotonic() + for_seconds
+        end_at = time.monotonic() + for_seconds
         wait = 0.1
         while True:
             try:
                 with self.transaction() as session:
                     return work(session)
             except (DBAPIError, PoolTimeout) as error:
-                if not is_out_of_reach(error) or time.monotonic() + wait > end:
+                if not is_out_of_reach(error) or time.monotonic() + wait > end_at:
                     raise
                 log.warning("database.out_of_reach", retry_in_seconds=wait)
                 time.sleep(wait)
                 wait = min(wait * 2, 2.0)
 
     def require(self) -> None:
-        """Raise SettingsWrong, naming the setting and never its value, unless the database answers."""
+        """Raise SettingsWrong if the database does not answer. It names the setting and never its value."""
         try:
             with self.engine.connect():
                 return
@@ -113,12 +113,12 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Give every connection back."""
+        """Close every connection."""
         self.engine.dispose()
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Whether the database may answer the same question later: connection lost or refused, or no connection free."""
+    """Return True if a retry may succeed: the connection was lost or refused, or no connection was free."""
     if isinstance(error, PoolTimeout):
         return True
     return isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error, OperationalError))

@@ -1,4 +1,4 @@
-"""What calls to the AI service cost, as far as tokens and prices are known. Pure; an unknown is None, never 0."""
+"""Computes the cost of calls to the AI service from tokens and prices. Pure; an unknown cost is None, never 0."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from tasks.settings.prices import Price, Prices
 
 MILLION = Decimal(1_000_000)
 SNAPSHOT = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|latest)$")
-"""What providers put behind a model's name for one edition of it, which has the model's price."""
+"""The suffix of a dated edition of a model, which has the same price as the model."""
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model, or of the model that it is a dated edition of."""
+    """Return the price of a model, or of the model that it is a dated edition of; None if unknown."""
     return prices.get(model) or prices.get(SNAPSHOT.sub("", model))
 
 
 def cost_of(call: ProviderCall, prices: Prices) -> Decimal | None:
-    """What one call cost; None when its tokens or its price are not known."""
+    """Return the cost of a call; None if its tokens or its price are not known."""
     if call.input_tokens is None or call.output_tokens is None:
         return None
     return cost_of_tokens(call.model, call.input_tokens, call.output_tokens, prices)
 
 
 def cost_of_tokens(model: str, input_tokens: int, output_tokens: int, prices: Prices) -> Decimal | None:
-    """What so many tokens of a model cost; None when it has no price."""
+    """Return the cost of these tokens of a model; None if the model has no price."""
     price = price_of(model, prices)
     return None if price is None else (input_tokens * price.input + output_tokens * price.output) / MILLION
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What some calls used. Tokens are None where no call reported any, the cost where one that did has no price.
+    """The tokens and cost of some calls.
 
-    `unreported` counts calls that may have been billed without saying how much.
+    Tokens are None if no call reported any. `cost` is None too then, and if a call that reported tokens has no price.
+    `unreported` counts the calls that may have been billed but reported no tokens.
     """
 
     calls: int
@@ -50,17 +51,17 @@ class Spent:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a job used: all of it, and that part of which nothing was kept."""
+    """The usage of a job: its total, and the part whose answers were not kept."""
 
     total: Spent
     wasted: Spent
 
 
 def usage_of(calls: Iterable[ProviderCall], prices: Prices) -> Usage:
-    """What the calls of one job used. They come oldest first.
+    """Return the usage of a job, from its calls, oldest first.
 
-    Of each step the last call that brought an answer was useful. Wasted is what was asked again, and what was sent
-    and brought no answer. A call in the air, and one that was refused without tokens, is neither.
+    In each step the last call with an answer was useful. Calls that were repeated, and calls that were sent and got no
+    answer, are wasted. A call in flight, and a call that was refused without tokens, is neither.
     """
     counted = [call for call in calls if _may_cost(call)]
     useful = {call.step: call.id for call in counted if call.outcome == CallOutcome.SUCCEEDED}

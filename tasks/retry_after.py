@@ -1,4 +1,4 @@
-"""How long a server asks its client to stay away."""
+"""Parses the wait that a server asks its client for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from email.utils import parsedate_to_datetime
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """The wait in seconds, however long; None when there is none to honour.
+    """Return the wait in seconds, without an upper limit; None if the headers ask for none.
 
-    `retry-after-ms` wins over `retry-after`, which holds seconds or an HTTP-date; zero, negative and odd values count
-    as not said. The order is the SDK's own, so that a server meets the same manners; unlike the SDK we set no limit,
-    since nobody here sleeps through the wait.
+    `retry-after-ms` wins over `retry-after`, which holds seconds or an HTTP-date; zero, negative and invalid values are
+    ignored. The order is that of the SDK, so that servers see the same behaviour. Unlike the SDK we set no limit, since
+    no thread sleeps through the wait.
     https://github.com/openai/openai-python/pull/3555
     """
     milliseconds = _positive(headers.get("retry-after-ms"))
@@ -34,10 +34,10 @@ def _positive(value: str | None) -> float | None:
 
 def _seconds_until(value: str | None, now: datetime) -> float | None:
     try:
-        instant = parsedate_to_datetime(value or "")
+        at = parsedate_to_datetime(value or "")
     except (ValueError, OverflowError):
         return None
-    if instant.tzinfo is None:  # "-0000": UTC, says RFC 5322, of an unknown place
-        instant = instant.replace(tzinfo=UTC)
-    seconds = (instant - now).total_seconds()
+    if at.tzinfo is None:  # RFC 5322: "-0000" is UTC, with an unknown local time zone
+        at = at.replace(tzinfo=UTC)
+    seconds = (at - now).total_seconds()
     return seconds if seconds > 0 else None

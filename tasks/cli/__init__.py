@@ -1,1 +1,1 @@
-"""The commands of `python -m tasks`: their parsers, and what each prints."""
+"""The commands of `python -m tasks`: their parsers, and the lines that they print."""

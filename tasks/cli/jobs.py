@@ -1,4 +1,4 @@
-"""`python -m tasks jobs …`: what an operator sees of jobs and does to them from the command line."""
+"""`python -m tasks jobs …`: lets an operator list, show, cancel, export and import jobs on the command line."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tasks.settings import Settings
 
 
 class NotDone(Exception):
-    """What was asked for cannot be done; the message says why, and what to do."""
+    """Raised when a command cannot be done. The message says why, and what to do."""
 
 
 class NotFound(NotDone):
-    """No job, or more than one, has this id or reference."""
+    """Raised when no job, or more than one, has this id or reference."""
 
 
 def listed(settings: Settings, *, state: State | None, category: str | None, limit: int) -> list[str]:
-    """The newest jobs that fit, a line each: reference, state, cause, age, id. Never a title: it is somebody's."""
+    """Return the newest matching jobs, a line each: reference, state, cause, age, id. Titles are private."""
     with opened(settings) as database, database.transaction() as session:
         return [_line(job) for job in job_views.jobs(session, state=state, category=category, limit=limit)]
 
 
 def shown(settings: Settings, name: str) -> list[str]:
-    """One job with its attempts, calls and events."""
+    """Return the lines that show one job with its attempts, calls and events."""
     with opened(settings) as database, database.transaction() as session:
         job_id = find(session, name)
         job = job_views.any_job(session, job_id)
@@ -57,7 +57,7 @@ def shown(settings: Settings, name: str) -> list[str]:
 
 
 def cancelled(settings: Settings, name: str) -> list[str]:
-    """Ask for the end of a job, as its owner would."""
+    """Cancel a job, as its owner would, and return the line that shows its state."""
     with opened(settings) as database, database.transaction() as session:
         job_id = find(session, name)
         state = transitions.cancel(session, job_id, job_views.owner_of(session, job_id))
@@ -65,7 +65,7 @@ def cancelled(settings: Settings, name: str) -> list[str]:
 
 
 def exported(settings: Settings, out: TextIO) -> None:
-    """Write every row of the site, a line each. NotDone when `out` is a terminal: people's documents are in it."""
+    """Write every row of the site, a line each. Raises NotDone if `out` is a terminal: it holds users' documents."""
     if out.isatty():
         raise NotDone("This writes every document. Send it to a file: python -m tasks jobs export > waybill.jsonl")
     with opened(settings) as database:
@@ -75,23 +75,23 @@ def exported(settings: Settings, out: TextIO) -> None:
 
 
 def imported(settings: Settings, lines: Iterable[str]) -> list[str]:
-    """Fill an empty database with what was exported. A line for each table. Raises NotDone."""
+    """Fill an empty database with an export, and return a line for each table. Raises NotDone."""
     with opened(settings) as database:
         try:
             return [f"{table}: {count}" for table, count in backup.take_in(database, lines).items()]
-        except backup.NotImported as why:
-            raise NotDone(str(why)) from None
+        except backup.NotImported as error:
+            raise NotDone(str(error)) from None
 
 
 def opened(settings: Settings) -> Database:
-    """The database, for a command. Raises SettingsWrong unless it answers."""
+    """Return the database for a command. Raises SettingsWrong if it does not answer."""
     database = Database(settings, "waybill-ops")
     database.require()
     return database
 
 
 def find(session: Session, name: str) -> uuid.UUID:
-    """The job that an id or a reference means. Raises NotFound."""
+    """Return the job with this id or reference. Raises NotFound."""
     found = job_search.named(session, name)
     if found is None:
         raise NotFound(f"{name} is neither an id nor a reference like WB-7K3F-92QD.")
@@ -101,8 +101,10 @@ def find(session: Session, name: str) -> uuid.UUID:
 
 
 def _event_line(event: JobEvent) -> str:
-    why = [f"{key} {event.facts[key]}" for key in ("by", "cause", "category", "code", "reason") if key in event.facts]
-    return f"  {event.at:%F %T} {event.event} → {event.state}{': ' if why else ''}{', '.join(why)}"
+    details = [
+        f"{key} {event.facts[key]}" for key in ("by", "cause", "category", "code", "reason") if key in event.facts
+    ]
+    return f"  {event.at:%F %T} {event.event} → {event.state}{': ' if details else ''}{', '.join(details)}"
 
 
 def _line(job: JobView) -> str:

@@ -1,4 +1,4 @@
-"""How the things that operators decide are said to them, on the command line and on their pages."""
+"""The texts about operators' decisions, for the command line and the operators' pages."""
 
 from __future__ import annotations
 
@@ -59,30 +59,30 @@ ENDED_BECAUSE: Mapping[str, str] = {
 
 
 def command_line_user() -> str:
-    """Who sits at the command line, as decisions and histories name them."""
+    """Return the name of the command line's user, as audit log and job events show it."""
     try:
         return f"{getpass.getuser()} (command line)"
-    except (OSError, KeyError):  # a container may run as a number without a name
+    except (OSError, KeyError):  # a container may run under a user id without a name
         return f"user {os.getuid()} (command line)"
 
 
 def gate_in_words(gate: GateState) -> str:
-    """What an operator has decided about the work, in one sentence."""
+    """Return a sentence about the state of the gate."""
     limit = "" if gate.at_once is None else f", at most {gate.at_once} at once"
-    said = {
+    text = {
         "open": "open",
         "limited": f"open{limit}",
         "paused": "paused: nothing more is handed to the queue",
         "draining": "stopped: nothing more is handed to the queue, and no attempt begins",
     }[gate.word]
     if gate.changed_at is None:
-        return said
-    why = f" ({gate.note})" if gate.note else ""
-    return f"{said}, since {gate.changed_at:%F %T} UTC by {gate.changed_by}{why}"
+        return text
+    note = f" ({gate.note})" if gate.note else ""
+    return f"{text}, since {gate.changed_at:%F %T} UTC by {gate.changed_by}{note}"
 
 
 def groups_in_words(groups: Sequence[Group], *, would: bool) -> list[str]:
-    """What a replay does with the jobs of each category, or would do."""
+    """Return lines about what a replay does, or would do, with the jobs of each category."""
     lines = []
     for group in groups:
         counted = "1 job" if group.jobs == 1 else f"{group.jobs} jobs, the oldest"
@@ -94,7 +94,7 @@ def groups_in_words(groups: Sequence[Group], *, would: bool) -> list[str]:
 
 
 def progress_in_words(progress: Progress) -> str:
-    """How far a replay is, in a line."""
+    """Return a line about the progress of a replay."""
     replay = progress.replay
     ended = "running" if replay.ended_because is None else ENDED_BECAUSE[replay.ended_because]
     return (

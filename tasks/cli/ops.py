@@ -1,4 +1,4 @@
-"""What an operator decides about the whole site, from the command line."""
+"""`python -m tasks ops …`: pauses, drains and resumes the work of the site, and shows its status."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
+from tasks.cli.jobs import opened
 from tasks.cli.messages import HELD_UP, command_line_user, gate_in_words
-from tasks.database import Database
 from tasks.ledger.calls import lanes
 from tasks.ledger.calls.lanes import Closed
 from tasks.ledger.delivery import gate as delivery_gate
@@ -20,12 +20,12 @@ from tasks.ledger.states import TERMINAL
 from tasks.settings import Settings
 
 COUNT_EVERY_SECONDS = 0.5
-MOST_TO_NAME = 20
+MAX_JOBS_NAMED = 20
 
 
 def pause(settings: Settings, *, note: str | None) -> list[str]:
-    """Stop dispatch. What was done, in lines for a person."""
-    with _open(settings) as database, database.transaction() as session:
+    """Stop dispatch, and return lines that say so."""
+    with opened(settings) as database, database.transaction() as session:
         gate = delivery_gate.pause(session, settings.queue_name, by=command_line_user(), note=note)
         active = delivery_gate.active(session, settings.queue_name)
     return [
@@ -36,13 +36,13 @@ def pause(settings: Settings, *, note: str | None) -> list[str]:
 
 
 def drain(settings: Settings, *, note: str | None, timeout: float | None, say: Callable[[str], object]) -> bool:
-    """Stop dispatch and claims, and wait for what is active, saying how much that is whenever it changes.
+    """Stop dispatch and claims, wait for active jobs, and say how many there are whenever that changes.
 
-    `timeout` None: as long as anybody may hold a job. Whether nothing is active any more.
+    `timeout` is in seconds; None waits as long as a worker may hold a job. Returns True if nothing is active any more.
     """
-    longest = settings.reservation_seconds + settings.lease_seconds + 2 * settings.sweep_seconds
-    until = time.monotonic() + (longest if timeout is None else timeout)
-    with _open(settings) as database:
+    max_wait = settings.reservation_seconds + settings.lease_seconds + 2 * settings.sweep_seconds
+    until = time.monotonic() + (max_wait if timeout is None else timeout)
+    with opened(settings) as database:
         with database.transaction() as session:
             active = delivery_gate.drain(session, settings.queue_name, by=command_line_user(), note=note)
         say(f"active: {active}")
@@ -57,18 +57,18 @@ def drain(settings: Settings, *, note: str | None, timeout: float | None, say: C
             say("Nothing is active. Claims stay stopped until `ops resume`.")
             return True
         with database.transaction() as session:
-            held = delivery_gate.held(session, settings.queue_name, limit=MOST_TO_NAME)
-        for job in held:
+            still_active = delivery_gate.held(session, settings.queue_name, limit=MAX_JOBS_NAMED)
+        for job in still_active:
             step = f", step {job.step}" if job.step else ""
             say(f"still active: {job.reference}, since {job.claimed_at:%T} UTC, {job.worker}{step}")
         say("Claims stay stopped. Wait on with the same command, or let work go on with `ops resume`.")
-        return not held
+        return not still_active
 
 
 def resume(settings: Settings, *, note: str | None, at_once: int | None, keep_lane: bool) -> list[str]:
-    """Open the gate, and the lane to the provider unless it is kept. What was done, in lines for a person."""
+    """Open the gate, and the lane unless `keep_lane` is set, and return lines that say so."""
     by = command_line_user()
-    with _open(settings) as database, database.transaction() as session:
+    with opened(settings) as database, database.transaction() as session:
         before = delivery_gate.resume(session, settings.queue_name, by=by, at_once=at_once, note=note)
         gate = delivery_gate.load(session, settings.queue_name)
         lines = [f"work: {gate_in_words(gate)}{'' if before else ', nothing to resume'}"]
@@ -80,7 +80,10 @@ def resume(settings: Settings, *, note: str | None, at_once: int | None, keep_la
 
 
 def _ended_meanwhile(session: Session, settings: Settings) -> list[str]:
-    """A pause does not stop the clock of a job; who ran out of time in it can be brought back together."""
+    """Return a line about the jobs whose deadline passed in the pause, which does not stop their clock.
+
+    They can be replayed together. Returns no line if there are none.
+    """
     failed = selection.failures(session, settings.queue_name)
     ended = sum(count for category, code, count, _ in failed if (category, code) == ("deadline", "paused"))
     if not ended:
@@ -92,17 +95,17 @@ def _ended_meanwhile(session: Session, settings: Settings) -> list[str]:
 
 
 def _open_lane(session: Session, settings: Settings, *, by: str, note: str | None) -> list[str]:
-    let_go = operator_actions.open_lane(
+    released = operator_actions.open_lane(
         session, settings.queue_name, settings.lane, by=by, note=note, spread_seconds=LANE_SPREAD_SECONDS
     )
-    if let_go is None:
+    if released is None:
         return [f"lane {settings.lane}: was open, nothing to resume"]
-    return [f"lane {settings.lane}: open again", f"waiting jobs let go: {let_go}"]
+    return [f"lane {settings.lane}: open again", f"waiting jobs let go: {released}"]
 
 
 def status(settings: Settings) -> list[str]:
-    """How the site stands, in lines for a person."""
-    with _open(settings) as database, database.transaction() as session:
+    """Return lines about the state of the site."""
+    with opened(settings) as database, database.transaction() as session:
         gate = delivery_gate.load(session, settings.queue_name)
         active = delivery_gate.active(session, settings.queue_name)
         closed = lanes.door(session, settings.lane)
@@ -129,15 +132,9 @@ def status(settings: Settings) -> list[str]:
 def _lane_in_words(closed: Closed | None) -> str:
     if closed is None:
         return "open"
-    said = str(closed.state)
+    text = str(closed.state)
     if closed.seconds is not None:
-        said += f", ask again in {closed.seconds:.0f} s"
+        text += f", ask again in {closed.seconds:.0f} s"
     if closed.category is not None:
-        said += f", because: {closed.category}"
-    return said
-
-
-def _open(settings: Settings) -> Database:
-    database = Database(settings, "waybill-ops")
-    database.require()
-    return database
+        text += f", because: {closed.category}"
+    return text

@@ -1,4 +1,4 @@
-"""The commands by which operators decide: `python -m tasks ops …`, and `jobs replay` and `jobs replays`."""
+"""The parsers of the operators' commands: `python -m tasks ops …`, `jobs replay` and `jobs replays`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_replays(choices: Commands) -> None:
-    """python -m tasks jobs replay, replays"""
+    """Add `python -m tasks jobs replay` and `jobs replays`."""
     back = choices.add_parser("replay", help="put failed jobs back: same identity, new deadline")
     back.add_argument("jobs", nargs="*", metavar="ID_OR_REFERENCE")
     back.add_argument(
@@ -69,7 +69,7 @@ def _replay(settings: Settings, given: argparse.Namespace, parser: argparse.Argu
 
 
 def add_decisions(commands: Commands) -> None:
-    """python -m tasks ops …"""
+    """Add `python -m tasks ops …`."""
     decide = commands.add_parser("ops", help="what an operator decides: pause, drain, resume, status")
     choices = decide.add_subparsers(required=True, metavar="DECISION")
     pause = choices.add_parser("pause", help="hand nothing more to the queue")
@@ -95,10 +95,10 @@ def add_decisions(commands: Commands) -> None:
     status.set_defaults(run=lambda settings, _: _print(ops.status(settings)))
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
+def _number(minimum: int, maximum: int) -> Callable[[str], int]:
     def number(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"must be a number from {least} to {most}")
+        if not text.isdecimal() or not minimum <= int(text) <= maximum:
+            raise argparse.ArgumentTypeError(f"must be a number from {minimum} to {maximum}")
         return int(text)
 
     return number

@@ -1,4 +1,4 @@
-"""`python -m tasks jobs replay …`: putting failed work back from the command line."""
+"""`python -m tasks jobs replay …`: puts failed jobs back from the command line."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ALL_LEFT_ALONE = "Nothing is replayed."
 
 
 def dry_run(settings: Settings, names: Sequence[str], *, category: str | None, code: str | None) -> list[str]:
-    """What a replay of these would do, by category. Nothing is changed."""
+    """Return lines about what a replay of these jobs would do, by category, without a change."""
     with opened(settings) as database, database.transaction() as session:
-        judged = selection.judge(session, settings.queue_name, _choice(session, names, category, code))
-    return [*groups_in_words(selection.grouped(judged), would=True), "This was a dry run: nothing was changed."]
+        evaluated = selection.judge(session, settings.queue_name, _choice(session, names, category, code))
+    return [*groups_in_words(selection.grouped(evaluated), would=True), "This was a dry run: nothing was changed."]
 
 
 def replay(
@@ -37,15 +37,16 @@ def replay(
     note: str,
     per_minute: int,
 ) -> list[str]:
-    """Put failed jobs back, by name or all of one category: same identity, new deadline. What is done with them.
+    """Put failed jobs back, by name or all of one category: same identity, new deadline. Return lines that say so.
 
-    The first one goes back at once, the others in turn, by the workers.
+    The first job goes back at once; the workers put the others back in turn.
     """
     with opened(settings) as database, database.transaction() as session:
         choice = _choice(session, names, category, code)
-        judged = selection.judge(session, settings.queue_name, choice)
-        lines = [*groups_in_words(selection.grouped(judged), would=False), *(_line(one) for one in judged if names)]
-        if all(one.why for one in judged):
+        evaluated = selection.judge(session, settings.queue_name, choice)
+        lines = groups_in_words(selection.grouped(evaluated), would=False)
+        lines += [_line(job) for job in evaluated if names]
+        if all(job.why for job in evaluated):
             return [*lines, ALL_LEFT_ALONE]
         replay_id = replays.begin(
             session,
@@ -63,14 +64,14 @@ def replay(
 
 
 def listed(settings: Settings) -> list[str]:
-    """The newest replays, and how far each is."""
+    """Return a line about the progress of each of the newest replays."""
     with opened(settings) as database, database.transaction() as session:
         found = replays_progress.newest(session, settings.queue_name, limit=NEWEST)
-        return [progress_in_words(one) for one in found]
+        return [progress_in_words(progress) for progress in found]
 
 
 def stopped(settings: Settings, name: str, *, note: str | None) -> list[str]:
-    """Put no more jobs of this replay back. `name` is its id, or how that begins. Raises NotFound."""
+    """Stop a replay, and return a line about it. `name` is its id, or the start of its id. Raises NotFound."""
     with opened(settings) as database, database.transaction() as session:
         found = replays_progress.named(session, settings.queue_name, name)
         if found is None:
@@ -84,6 +85,6 @@ def _choice(session: Session, names: Sequence[str], category: str | None, code: 
     return Choice([find(session, name) for name in names], category, code)
 
 
-def _line(one: Judged) -> str:
-    said = "to be replayed" if one.why is None else f"left alone, {LEFT_ALONE[one.why]}"
-    return f"{reference_of(one.job_id)}  {said}"
+def _line(job: Judged) -> str:
+    verdict = "to be replayed" if job.why is None else f"left alone, {LEFT_ALONE[job.why]}"
+    return f"{reference_of(job.job_id)}  {verdict}"

@@ -1,7 +1,7 @@
-"""One line of JSON an event, with ids and never with what people or providers wrote.
+"""Logs each event as a line of JSON, with ids, and never with texts of users or providers.
 
-A command's answer goes to stdout, so its log goes to stderr. The web process answers on its port, so its log goes to
-stdout, where hosts look first.
+A command writes its output to stdout, so its log goes to stderr. The web process answers on its port, so its log goes
+to stdout, where hosts look first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TextIO
 
 import structlog
 
-LONGEST_MESSAGE = 200
-PLACES = 8
+MAX_MESSAGE_LENGTH = 200
+MAX_FRAMES = 8
 
 
 def configure(to: TextIO | None = None) -> None:
-    """Set up logging for a process of ours; `to` None is stderr. Libraries are heard from warnings on."""
+    """Set up logging for this process; `to` None means stderr. Messages of libraries are kept from WARNING level up."""
     to = to or sys.stderr
     structlog.configure(
         processors=[
@@ -35,22 +35,22 @@ def configure(to: TextIO | None = None) -> None:
     handler = logging.StreamHandler(to)
     handler.setFormatter(LibraryLine())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    sys.excepthook = _say_how_it_ended
-    threading.excepthook = lambda ended: _say_how_it_ended(ended.exc_type, ended.exc_value, ended.exc_traceback)
+    sys.excepthook = _log_the_end
+    threading.excepthook = lambda ended: _log_the_end(ended.exc_type, ended.exc_value, ended.exc_traceback)
 
 
 class LibraryLine(logging.Formatter):
-    """What a library says, as a line like ours and without the words it was given.
+    """Formats a library's log message as a line like ours, without the texts that it quotes.
 
-    From warnings on, texts put into a message may quote a request or a document: only numbers are put in, and of a
-    message that was put together beforehand only what stands before its first colon is kept. An exception is told by
-    its type and the places it came through.
+    From WARNING level up, the arguments of a message may quote a request or a document: only numbers are filled in. Of
+    a message without arguments only the part before its first colon is kept. An exception is logged by its type and
+    the places that it came through.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
+        """Return the record as JSON."""
         line: dict[str, object] = {
-            "event": _without_words(record),
+            "event": _without_quotes(record),
             "logger": record.name,
             "level": record.levelname.lower(),
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
@@ -60,35 +60,35 @@ class LibraryLine(logging.Formatter):
         return str(structlog.processors.JSONRenderer()(None, "", line))
 
 
-def _without_words(record: logging.LogRecord) -> str:
-    if record.levelno < logging.WARNING:  # only the web server is heard below, about itself
+def _without_quotes(record: logging.LogRecord) -> str:
+    if record.levelno < logging.WARNING:  # below it only the web server logs, about itself
         return record.getMessage()
-    template = str(record.msg).split("\n", 1)[0][:LONGEST_MESSAGE]
+    template = str(record.msg).split("\n", 1)[0][:MAX_MESSAGE_LENGTH]
     if not record.args:
         return template.split(":", 1)[0]
-    given = record.args if isinstance(record.args, tuple) else ()
+    arguments = record.args if isinstance(record.args, tuple) else ()
     try:
-        return template % tuple(one if isinstance(one, int | float) else "…" for one in given)
+        return template % tuple(value if isinstance(value, int | float) else "…" for value in arguments)
     except (TypeError, ValueError):
         return template
 
 
 def log_fields(error: BaseException) -> dict[str, object]:
-    """What a log may say of an exception: its type and where it came through."""
+    """Return the log fields of an exception: its type and the places that it came through."""
     return {"error": type(error).__name__, "at": places(error)}
 
 
 def places(error: BaseException) -> list[str]:
-    """Where an error came through, without its message, which may hold what a person or a provider wrote."""
+    """Return the places that an error came through, without its message, which may quote a user or a provider."""
     found, trace = [], error.__traceback__
     while trace is not None:
         found.append(f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}")
         trace = trace.tb_next
-    return found[-PLACES:]
+    return found[-MAX_FRAMES:]
 
 
-def _say_how_it_ended(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """The last line of a process or a thread that ended by an exception. Python's own would quote its message."""
+def _log_the_end(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """Log that a process or a thread ended by an exception. Python's default hook would print its message."""
     if issubclass(kind, KeyboardInterrupt | SystemExit):
         return
     structlog.get_logger().critical("ended.by_exception", **log_fields(error if error is not None else kind()))

@@ -1,7 +1,7 @@
-"""Faults of ours for Sentry, where SENTRY_DSN is set: types, places and ids, and none of the words.
+"""Reports internal errors to Sentry if SENTRY_DSN is set: types, places and ids, and no texts.
 
-What is sent is built anew from a list of what is allowed, and not cleaned of what is known to be private. Sentry's
-own integrations stay off: they read requests, queries, log lines and local variables.
+The report is built from a list of allowed fields, instead of removing what is known to be private. Sentry's own
+integrations stay off: they read requests, queries, log lines and local variables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _sdk: Any = None
 
 
 def start(settings: Settings) -> None:
-    """Report from now on, if the site wants it. Raises SettingsWrong where the package is missing or the DSN wrong."""
+    """Start reporting if SENTRY_DSN is set. Raises SettingsWrong if the package is missing or the DSN is wrong."""
     global _sdk
     if settings.sentry_dsn is None or _sdk is not None:
         return
@@ -30,7 +30,7 @@ def start(settings: Settings) -> None:
     try:
         sentry_sdk.init(
             settings.sentry_dsn.get_secret_value(),
-            before_send=only_what_is_allowed,  # what decides; the rest spares work (send_default_pii is off by default)
+            before_send=only_what_is_allowed,  # this decides; the rest saves work (send_default_pii is off by default)
             include_local_variables=False,
             include_source_context=False,
             max_request_body_size="never",
@@ -47,7 +47,7 @@ def start(settings: Settings) -> None:
 
 
 def report(error: BaseException, event: str, **ids: str | int | None) -> None:
-    """Tell Sentry of a fault, under the name it has in the log. Does nothing where it is off."""
+    """Report an error to Sentry, under the event name that it has in the log. Does nothing if Sentry is off."""
     if _sdk is None:
         return
     with _sdk.new_scope() as scope:
@@ -59,13 +59,13 @@ def report(error: BaseException, event: str, **ids: str | int | None) -> None:
 
 
 def flush() -> None:
-    """Send what is still to be sent, for two seconds at most. For a process that ends."""
+    """Send pending reports, for at most two seconds. For a process that is about to end."""
     if _sdk is not None:
         _sdk.flush(2)
 
 
 def only_what_is_allowed(event: Any, _: object) -> Any:
-    """The event with types, places and our ids. The messages of exceptions may quote a document, so none is sent."""
+    """Return the event with types, places and our ids only: messages of exceptions may quote a document."""
     chain = event.get("exception", {}).get("values", [])
     return {
         **{name: event[name] for name in OF_AN_EVENT if name in event},

@@ -1,7 +1,7 @@
-"""Traces for OpenTelemetry, where OTEL_EXPORTER_OTLP_ENDPOINT is set: requests and attempts, with ids and no words.
+"""Traces requests and attempts by OpenTelemetry if OTEL_EXPORTER_OTLP_ENDPOINT is set, with ids and no texts.
 
-Spans are made here and nowhere else. The instrumentations of other packages write addresses, statements and messages
-of exceptions into theirs.
+Spans are created here only. The instrumentations of other packages would write URLs, SQL statements and messages of
+exceptions into them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _tracer: Any = None
 
 
 def start(settings: Settings, service: str) -> None:
-    """Send spans from now on, if the site wants it. Raises SettingsWrong where the packages are missing."""
+    """Start sending spans if the endpoint is set. Raises SettingsWrong if the packages are missing."""
     global _tracer
     endpoint = settings.otel_exporter_otlp_endpoint
     if endpoint is None or _tracer is not None:
@@ -41,14 +41,14 @@ def start(settings: Settings, service: str) -> None:
 
 
 def begin(name: str, **facts: Value) -> Any:
-    """A span that is ended by `end`; None where nobody collects them."""
+    """Return a new span, which the caller ends with `end`; None if tracing is off."""
     if _tracer is None:
         return None
     return _tracer.start_span(name, attributes=_known(facts), record_exception=False, set_status_on_exception=False)
 
 
 def end(span: Any, **facts: Value) -> None:
-    """End a span, with what is known only now."""
+    """End a span, with the facts that are known only now."""
     if span is not None:
         span.set_attributes(_known(facts))
         span.end()
@@ -56,16 +56,16 @@ def end(span: Any, **facts: Value) -> None:
 
 @contextmanager
 def span(name: str, **facts: Value) -> Iterator[dict[str, Value]]:
-    """A span around the block, which may put more facts into what it is given."""
-    more: dict[str, Value] = {}
+    """Trace the block as a span. The block may add facts to the dictionary that it gets."""
+    extra: dict[str, Value] = {}
     begun = begin(name, **facts)
     try:
-        yield more
+        yield extra
     except BaseException as error:
-        more["error"] = type(error).__name__
+        extra["error"] = type(error).__name__
         raise
     finally:
-        end(begun, **more)
+        end(begun, **extra)
 
 
 def _known(facts: dict[str, Value]) -> dict[str, Any]:

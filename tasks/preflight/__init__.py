@@ -1,4 +1,4 @@
-"""`python -m tasks preflight`: whether this host can keep the promise, one line a question, with what was measured."""
+"""`python -m tasks preflight`: checks whether this host can keep the promise, with a line for each question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def report(settings: Settings, *, call_provider: bool = False, cgroups: Path = CGROUPS) -> tuple[list[str], bool]:
-    """The lines to print, and whether no job can be lost or wait for ever."""
+    """Return the lines to print, and True if no job can be lost or wait for ever."""
     findings = [
         *limits.findings(settings),
         site_address.finding(settings),

@@ -1,4 +1,4 @@
-"""Questions to the database: whether it answers, what it allows, what stands between, and what its rows say."""
+"""Checks the database: whether it answers, its limits, a pooler in front of it, and the state of the rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = text("""
 
 
 def findings(settings: Settings) -> list[Finding]:
-    """One finding a question; only the first where the database does not answer."""
+    """Return a finding for each question; only the first if the database does not answer."""
     database = Database(settings, "waybill-preflight")
     try:
         with database.transaction() as session:
@@ -62,20 +62,22 @@ def _schema(version: str | None) -> Finding:
 
 def _clock(session: Session) -> Finding:
     asked_at = time.time()
-    there = float(session.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+    server_time = float(session.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
     answered_at = time.time()
     unsure = (answered_at - asked_at) / 2
-    return clock("clock of the database", there - (asked_at + unsure), unsure)
+    return clock("clock of the database", server_time - (asked_at + unsure), unsure)
 
 
 def _connections(session: Session, settings: Settings, workers: int) -> Finding:
     server, here, role, others, others_here = session.execute(LIMITS).one()
     own = [limit for limit in (here, role) if limit >= 0]
     processes = settings.web_concurrency + max(1, workers)
-    most, used = min([(server, others), *((limit, others_here) for limit in own)], key=lambda pair: pair[0] - pair[1])
+    max_connections, used = min(
+        [(server, others), *((limit, others_here) for limit in own)], key=lambda pair: pair[0] - pair[1]
+    )
     what = f"{processes} processes of {settings.database_pool_size}"
     needed = processes * settings.database_pool_size
-    return fits("connections to the database", used=used, most=most, needed=needed, what=what)
+    return fits("connections to the database", used=used, most=max_connections, needed=needed, what=what)
 
 
 def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
@@ -99,7 +101,7 @@ def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
 
 
 def _at_the_provider(session: Session, settings: Settings) -> Finding:
-    """Background mode: whether jobs that are over keep the places of others at the provider."""
+    """Find out whether, in background mode, responses of finished jobs keep the lane full."""
     taken, overdue = responses.response_counts(
         session, lane=settings.lane, overdue_seconds=GIVE_UP_WITHDRAWING_SECONDS + settings.sweep_seconds
     )
@@ -113,11 +115,11 @@ def _at_the_provider(session: Session, settings: Settings) -> Finding:
 
 
 def _pooler(settings: Settings) -> Finding:
-    found, told = is_behind_transaction_pooler(settings), settings.database_pooler == "transaction"
+    found, is_declared = is_behind_transaction_pooler(settings), settings.database_pooler == "transaction"
     measured = "a setting of a session was lost between two transactions" if found else "sessions are kept"
     return Finding(
-        judge(told or not found, Level.WARN),
+        judge(is_declared or not found, Level.WARN),
         "transaction pooler",
-        f"{measured}{'; DATABASE_POOLER says so too' if found and told else ''}",
+        f"{measured}{'; DATABASE_POOLER says so too' if found and is_declared else ''}",
         "It works. If it is meant, set DATABASE_POOLER=transaction; let migrations go to the database directly",
     )

@@ -1,4 +1,4 @@
-"""Questions to the host: how much memory it gives, and how long it lets a process live that it told to stop."""
+"""Checks the host: the memory that it gives, and the grace between its stop signal and its kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.settings import Settings
 MEGABYTE = 2**20
 SILENT_SECONDS = 10.0
 RUN_A_PROBE = "Let python -m tasks preflight --measure-grace run in the place of the worker for one deploy"
-# What a worker loads, without its connections; the proportional share of what it has in memory then.
+# Loads the code of a worker, without its connections, and prints the proportional share of its memory.
 WORKER_CHILD = """
 import sys
 import tasks.worker.process
@@ -33,7 +33,7 @@ for line in open("/proc/self/smaps_rollup"):
 
 
 def memory(settings: Settings, cgroups: Path) -> Finding:
-    """Whether a worker, and a document that is read beside it, have room in what the plan gives."""
+    """Check that the plan has enough memory for a worker and a document that is read beside it."""
     given, taken = memory_given(cgroups), memory_of_a_worker(settings.ai_provider)
     if given is None or taken is None:
         return Finding(Level.SKIP, "memory", "this system does not tell", "Linux does")
@@ -49,7 +49,7 @@ def memory(settings: Settings, cgroups: Path) -> Finding:
 
 
 def memory_given(cgroups: Path) -> int | None:
-    """The smallest limit that holds for this process: of its control group, or what the machine has. None: not told."""
+    """Return the smallest memory limit of this process, in bytes, of its control group or the machine; else None."""
     limits = []
     with contextlib.suppress(ValueError, OSError):
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -74,7 +74,7 @@ def _own_group() -> str:
 
 @functools.cache
 def memory_of_a_worker(ai_provider: str) -> int | None:
-    """What a worker has in memory once it has loaded its code, measured in a child process. None: not told."""
+    """Return the bytes that a worker takes with its code loaded, measured in a child process; None if unknown."""
     child = subprocess.run(
         [sys.executable, "-c", WORKER_CHILD, ai_provider], capture_output=True, text=True, timeout=60, check=False
     )
@@ -82,7 +82,7 @@ def memory_of_a_worker(ai_provider: str) -> int | None:
 
 
 def grace(session: Session, settings: Settings) -> Finding:
-    """What the newest measurement says about the host's grace, against the setting."""
+    """Compare the newest measurement of the host's grace with the setting."""
     found, question = probes.newest(session, silent_seconds=SILENT_SECONDS), "grace of the host"
     if found is None:
         return Finding(Level.SKIP, question, "not measured", RUN_A_PROBE)
@@ -93,12 +93,12 @@ def grace(session: Session, settings: Settings) -> Finding:
         remedy = "Have the host send SIGTERM and wait, or each deploy interrupts what is being worked on"
         return Finding(Level.WARN, question, f"none: killed without being told, {day}", remedy)
     signals = found.signal + (f" and {found.signals - 1} more" if found.signals > 1 else "")
-    least = "at least " if found.ended else ""
-    most = math.floor(max(0.0, found.lived_seconds))
+    at_least = "at least " if found.ended else ""
+    max_grace = math.floor(max(0.0, found.lived_seconds))
     return Finding(
         judge(found.ended or settings.shutdown_grace_seconds <= found.lived_seconds, Level.WARN),
         question,
-        f"{least}{found.lived_seconds:.1f} s after {signals}, {day}; "
+        f"{at_least}{found.lived_seconds:.1f} s after {signals}, {day}; "
         f"SHUTDOWN_GRACE_SECONDS is {settings.shutdown_grace_seconds:g}",
-        f"A worker is killed before it has handed back. Set it to {most} at most, or have the host wait longer",
+        f"A worker is killed before it has handed back. Set it to {max_grace} at most, or have the host wait longer",
     )

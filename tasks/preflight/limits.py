@@ -1,4 +1,4 @@
-"""The limits that the settings give: which fires first, whether they nest, and what a stop and background mode mean."""
+"""Checks the limits that the settings set: their order, whether they nest, the grace, and background mode."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tasks.settings import Settings
 from tasks.startup import timeouts
 from tasks.worker.process import grace_margin
 
-SHORTEST_GRACE_SECONDS = 10.0
+MIN_GRACE_SECONDS = 10.0
 HOST_OF_OPENAI = "api.openai.com"
 
 
 def findings(settings: Settings) -> list[Finding]:
-    """What can be said without asking anybody."""
+    """Return the findings that need no connection to another service."""
     return [_nest(settings), _stop(settings), _background(settings)]
 
 
 def table(settings: Settings) -> list[str]:
-    """The limits on one attempt, from the innermost to the outermost, and those around it."""
+    """Return lines with the limits on one attempt, from the innermost to the outermost, and the limits around it."""
     rows = [
         (f"{number}.", budget.setting.split(",")[0], f"{budget.seconds:g}", budget.then)
         for number, budget in enumerate(timeouts.nested(settings), 1)
@@ -51,10 +51,10 @@ def _stop(settings: Settings) -> Finding:
     if call > grace - margin and not settings.openai_background:
         measured += f"; a call may take {call:g} s, so a longer one is made again after a deploy"
     return Finding(
-        judge(grace >= SHORTEST_GRACE_SECONDS, Level.WARN),
+        judge(grace >= MIN_GRACE_SECONDS, Level.WARN),
         "a stop",
         measured,
-        f"Have the host wait {SHORTEST_GRACE_SECONDS:g} s or longer and raise SHUTDOWN_GRACE_SECONDS, "
+        f"Have the host wait {MIN_GRACE_SECONDS:g} s or longer and raise SHUTDOWN_GRACE_SECONDS, "
         "or each deploy interrupts what is being worked on",
     )
 

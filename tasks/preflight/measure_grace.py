@@ -1,7 +1,7 @@
-"""`python -m tasks preflight --measure-grace`: run by the host where a worker would run, until the host stops it.
+"""`python -m tasks preflight --measure-grace`: the host runs it in place of a worker, until the host stops it.
 
-It writes a sign of life into the database, several times a second once it was told to stop, and does not stop. When
-the host kills it, the last sign says for how long it was let live. The next `preflight` reads that.
+It records in the database that it is still running, several times a second after the stop signal, and does not stop.
+When the host kills it, the last record shows how long it was allowed to run. The next `preflight` reads that.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tasks.settings import Settings
 
 log = structlog.get_logger()
 
-LONGEST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 WAITING_BEAT_SECONDS = 1.0
-TOLD_BEAT_SECONDS = 0.2
+STOPPING_BEAT_SECONDS = 0.2
 READY = (
     "Waiting to be stopped. Stop this process now as the host stops a worker: deploy, restart, or scale to none. "
     "Afterwards, python -m tasks preflight says how long it was let live."
@@ -32,10 +32,10 @@ READY = (
 
 
 def measure(settings: Settings) -> int:
-    """Live on until killed, or for LONGEST_SECONDS after the first signal. The exit code."""
-    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    """Run until killed, or for MAX_SECONDS after the first signal, and return the exit code."""
+    signals: queue.SimpleQueue[str] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: told.put(signal.Signals(received).name))
+        signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
     database = Database(settings, "waybill-grace")
     database.require()
@@ -43,8 +43,8 @@ def measure(settings: Settings) -> int:
         shutdown_probe.begin(session, name)
     print(READY, flush=True)
     first: float | None = None
-    while first is None or time.monotonic() - first < LONGEST_SECONDS:
-        received = _next(told, WAITING_BEAT_SECONDS if first is None else TOLD_BEAT_SECONDS)
+    while first is None or time.monotonic() - first < MAX_SECONDS:
+        received = _next(signals, WAITING_BEAT_SECONDS if first is None else STOPPING_BEAT_SECONDS)
         if received is not None and first is None:
             first = time.monotonic()
         try:
@@ -58,8 +58,8 @@ def measure(settings: Settings) -> int:
     return 0
 
 
-def _next(told: queue.SimpleQueue[str], wait_seconds: float) -> str | None:
+def _next(signals: queue.SimpleQueue[str], wait_seconds: float) -> str | None:
     try:
-        return told.get(timeout=wait_seconds)
+        return signals.get(timeout=wait_seconds)
     except queue.Empty:
         return None

@@ -1,7 +1,7 @@
-"""Whether a pooler in transaction mode stands between us and PostgreSQL, found out by what it does.
+"""Finds out whether a pooler in transaction mode is between us and PostgreSQL, by its behaviour.
 
-Such a pooler gives each transaction any free connection to the server. What one transaction set for its session is
-then missing in the next one, when its connection was given to somebody else meanwhile.
+Such a pooler gives each transaction any free connection to the server. A setting of the session is then missing in the
+next transaction, if the connection was given to another client meanwhile.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 from tasks.database import engine_options
 from tasks.settings import Settings
 
-OTHERS = 2  # who take what the pooler has free; it hands out the connection that was used last first
+OTHERS = 2  # clients that take the pooler's free connections; it hands out the last used connection first
 ANSWER_WITHIN_SECONDS = 2.0
 
 
 def is_behind_transaction_pooler(settings: Settings) -> bool:
-    """Set something for a session, have others open transactions, and look whether it is still there."""
+    """Set a value for a session, let other clients open transactions, and return True if the value is lost."""
     with ExitStack() as stack:
         engine = _engine(settings)
         stack.callback(engine.dispose)
-        ours = stack.enter_context(engine.connect().execution_options(isolation_level="AUTOCOMMIT"))
+        probe = stack.enter_context(engine.connect().execution_options(isolation_level="AUTOCOMMIT"))
         mark = uuid.uuid4().hex
-        ours.execute(text("SELECT set_config('waybill.probe', :mark, false)"), {"mark": mark})
+        probe.execute(text("SELECT set_config('waybill.probe', :mark, false)"), {"mark": mark})
         others = [stack.enter_context(engine.connect()) for _ in range(OTHERS)]
         found: list[str | None] = []
-        asking = threading.Thread(target=lambda: found.append(_mark(ours)), daemon=True)
+        asking = threading.Thread(target=lambda: found.append(_mark(probe)), daemon=True)
         for other in others:
             _hold(other)
         asking.start()
@@ -38,7 +38,7 @@ def is_behind_transaction_pooler(settings: Settings) -> bool:
         for other in others:
             other.rollback()
         asking.join()
-        # No answer while others hold theirs: the pooler had no connection left for us.
+        # No answer while the others hold theirs means that the pooler had no connection left for the probe.
         return not answered or found != [mark]
 
 
@@ -50,12 +50,12 @@ def _engine(settings: Settings) -> Engine:
 
 
 def _hold(other: Connection) -> None:
-    """Begin a transaction, and stay in it. A pooler that has no connection for it lets it wait, so it may not come."""
+    """Begin a transaction and stay in it. It may not begin, since a pooler without a free connection lets it wait."""
     waiting = threading.Thread(target=lambda: other.execute(text("SELECT 1")), daemon=True)
     waiting.start()
     waiting.join(ANSWER_WITHIN_SECONDS)
 
 
-def _mark(ours: Connection) -> str | None:
-    found: str | None = ours.execute(text("SELECT current_setting('waybill.probe', true)")).scalar_one()
+def _mark(probe: Connection) -> str | None:
+    found: str | None = probe.execute(text("SELECT current_setting('waybill.probe', true)")).scalar_one()
     return found

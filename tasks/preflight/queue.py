@@ -1,4 +1,4 @@
-"""Questions to Redis. It may forget everything, so little here is grave: what matters is that it takes messages."""
+"""Checks Redis. It may lose its data, so few findings are severe: it only has to accept messages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tasks.queue.redis_client import QueueUnreachable, connect, settings_hint
 from tasks.queue.server_facts import ServerFacts
 from tasks.settings import Settings
 
-OLDEST = (6, 2)
+MIN_VERSION = (6, 2)
 NEARLY_FULL = 0.8
-WEB_CONNECTIONS = 2  # the limiter shares those of the queue
+WEB_CONNECTIONS = 2  # the rate limiter shares the connections of the queue
 
 
 def findings(settings: Settings) -> list[Finding]:
-    """One finding a question; only the first where Redis does not answer."""
+    """Return a finding for each question; only the first if Redis does not answer."""
     connection = connect(settings, connections=1, answer_within_seconds=2)
     try:
         facts = DeliveryQueue(settings, connection).server()
@@ -42,7 +42,7 @@ def _server(facts: ServerFacts) -> Finding:
     measured = f"answers, version {facts.version}"
     if facts.is_replica:
         return Finding(Level.FAIL, "queue", f"{measured}, a replica", "It takes no messages. Name the primary")
-    return Finding(judge(number >= OLDEST, Level.FAIL), "queue", measured, "Redis 6.2 or newer is needed")
+    return Finding(judge(number >= MIN_VERSION, Level.FAIL), "queue", measured, "Redis 6.2 or newer is needed")
 
 
 def _persistence(facts: ServerFacts) -> Finding:
@@ -72,6 +72,6 @@ def _memory(facts: ServerFacts) -> Finding:
 def _connections(facts: ServerFacts, settings: Settings) -> Finding:
     needed = settings.web_concurrency * WEB_CONNECTIONS + WORKER_CONNECTIONS
     what = f"{settings.web_concurrency} web of {WEB_CONNECTIONS}, 1 worker of {WORKER_CONNECTIONS}"
-    # Whose the others are is not told; ours that run now are among them.
+    # Redis does not say to whom a connection belongs; ours that run now are among them.
     return fits("connections to the queue", used=max(0, facts.clients - needed), most=facts.most_clients,
                 needed=needed, what=what)  # fmt: skip

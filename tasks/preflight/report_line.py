@@ -1,4 +1,4 @@
-"""One question, what was measured, and what to do."""
+"""A line of the report: a question, the measurement, and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """FAIL: a job could be lost or could wait for ever. WARN: work is slower, repeated or dearer. SKIP: not asked."""
+    """FAIL: a job could be lost or wait for ever. WARN: work is slower, repeated or costs more. SKIP: not checked."""
 
     OK = "ok"
     WARN = "WARN"
@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to one question. `remedy` is shown unless all is well."""
+    """The answer to one question. `remedy` is shown unless the level is OK."""
 
     level: Level
     question: str
@@ -29,17 +29,17 @@ class Finding:
         return f"{self.level:<4}  {self.question}: {self.measured}{remedy}"
 
 
-def judge(well: bool, otherwise: Level) -> Level:
-    """OK where it is well."""
-    return Level.OK if well else otherwise
+def judge(is_ok: bool, otherwise: Level) -> Level:
+    """Return OK if the check passed, else the given level."""
+    return Level.OK if is_ok else otherwise
 
 
 def clock(question: str, ahead_seconds: float, unsure_seconds: float) -> Finding:
-    """Whether a server's clock agrees with ours, as far as that can be told over the way to it."""
-    off = max(0.0, abs(ahead_seconds) - unsure_seconds)
+    """Check that a server's clock agrees with this host's, within the uncertainty of the measurement."""
+    difference = max(0.0, abs(ahead_seconds) - unsure_seconds)
     side = "ahead of" if ahead_seconds > 0 else "behind"
     return Finding(
-        judge(off <= CLOCKS_MAY_DIFFER_SECONDS, Level.WARN),
+        judge(difference <= CLOCKS_MAY_DIFFER_SECONDS, Level.WARN),
         question,
         f"{abs(ahead_seconds):.1f} s {side} this host's, to within {unsure_seconds:.2f} s",
         "Retries and shown times are off by as much. Have the hosts' clocks set by NTP",
@@ -50,9 +50,9 @@ CLOCKS_MAY_DIFFER_SECONDS = 2.0
 
 
 def fits(question: str, *, used: int, most: int | None, needed: int, what: str) -> Finding:
-    """Whether the connections that the site needs are allowed; during a deploy the old and the new run at once.
+    """Check that the site may open the connections that it needs, twice during a deploy, when old and new run at once.
 
-    `used` counts those of others than this site. `most` None: there is no limit, or it is not told.
+    `used` counts the connections of other clients. `most` None means that there is no limit, or it is not known.
     """
     if most is None:
         return Finding(Level.OK, question, f"no limit is told; the site needs up to {needed}, twice that in a deploy")

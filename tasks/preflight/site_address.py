@@ -1,4 +1,4 @@
-"""Whether people can sign in at the address that the site names: browsers keep its session cookie over https only."""
+"""Checks that users can sign in at the site's address: browsers keep its session cookie over https only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUESTION = "address of the site"
 
 
 def finding(settings: Settings) -> Finding:
-    """Return OK for https and for the demo, FAIL for plain http, and WARN for what works in part."""
+    """Return OK for https and for the demo, FAIL for plain http, and WARN for an address that works in part."""
     address = settings.app_base_url
     if settings.waybill_demo:
         return Finding(Level.OK, QUESTION, "a demo, over plain http")

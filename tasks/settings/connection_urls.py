@@ -1,4 +1,4 @@
-"""Where the database and Redis are: by which names hosts say it, and how far the other end is trusted."""
+"""The URLs of the database, Redis and the site: the names that hosts give them, their checks, and TLS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 A_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?")
-"""What may stand behind the host of APP_BASE_URL: plain segments, none of which is `..`."""
+"""The path that APP_BASE_URL may have: plain segments, none of which is `..`."""
 
 
 def _as_it_is(value: str) -> str:
@@ -45,14 +45,14 @@ HOST_NAMES: Mapping[str, tuple[tuple[str, Reading], ...]] = {
         ("FLY_APP_NAME", "https://{}.fly.dev".format),
     ),
 }
-"""What hosts call our settings, in the order they are tried. Our own name, where it is set, wins."""
+"""The names that hosts give our settings, in the order in which they are tried. Our own name, if set, wins."""
 
 
 class HostNames(PydanticBaseSettingsSource):
-    """Settings under the names that hosts give them. An empty variable counts as not set."""
+    """Reads settings under the names that hosts give them. An empty variable counts as not set."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """The first of the host's names that is set, in our form; None where none is."""
+        """Return the value of the first of the host's names that is set, in our form; None if none is."""
         for name, reading in HOST_NAMES.get(field_name, ()):
             value = os.environ.get(name, "").strip()
             if value:
@@ -60,21 +60,21 @@ class HostNames(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Everything the host has said."""
-        said = {name: self.get_field_value(self.settings_cls.model_fields[name], name)[0] for name in HOST_NAMES}
-        return {name: value for name, value in said.items() if value is not None}
+        """Return all settings that the host has set under its own names."""
+        values = {name: self.get_field_value(self.settings_cls.model_fields[name], name)[0] for name in HOST_NAMES}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def with_our_driver(address: str) -> str:
-    """A database's address as SQLAlchemy wants it, with the psycopg 3 driver. Hosts hand out `postgres://`."""
+    """Return a database URL for SQLAlchemy, with the psycopg 3 driver. Hosts hand out `postgres://`."""
     _, _, rest = address.partition("://")
     return f"postgresql+psycopg://{rest}"
 
 
 def redis_tls(settings: Settings) -> dict[str, Any]:
-    """How the server's certificate is checked; nothing for an address without TLS.
+    """Return the client options that say how to check the server's certificate; empty for a URL without TLS.
 
-    Given to every client of the house, so that no process checks less, or more, than the others.
+    Every Redis client uses them, so that no process checks less, or more, than the others.
     """
     if scheme_of(settings.redis_url.get_secret_value()) != "rediss":
         return {}
@@ -84,7 +84,7 @@ def redis_tls(settings: Settings) -> dict[str, Any]:
 
 
 def faults(settings: Settings) -> list[str]:
-    """What is wrong with the addresses, one line each, naming the setting and never its value."""
+    """Return a line for each problem with the URLs, which names the setting and never its value."""
     given = (
         ("DATABASE_URL", settings.database_url, POSTGRES_SCHEMES),
         ("DIRECT_DATABASE_URL", settings.direct_database_url, POSTGRES_SCHEMES),
@@ -123,11 +123,11 @@ def base_url_faults(address: str) -> list[str]:
     """Return what is wrong with APP_BASE_URL, for every process: it must be the start of addresses."""
     try:
         parts = urlsplit(address)
-        more = parts.query or parts.fragment or "@" in parts.netloc or not A_PATH.fullmatch(parts.path)
-        whole = parts.scheme in ("http", "https") and parts.hostname and not more
+        extra = parts.query or parts.fragment or "@" in parts.netloc or not A_PATH.fullmatch(parts.path)
+        is_valid = parts.scheme in ("http", "https") and parts.hostname and not extra
     except ValueError:
-        whole = False
-    if whole:
+        is_valid = False
+    if is_valid:
         return []
     return [f"{base_url_name()} must be an address like https://waybill.example.org, without a query or a password."]
 
@@ -153,7 +153,7 @@ def base_url_name() -> str:
 
 
 def scheme_of(address: str) -> str:
-    """What stands before `://`; empty where that cannot be said."""
+    """Return the part before `://`; empty if the URL cannot be parsed."""
     try:
         return urlsplit(address).scheme
     except ValueError:
@@ -163,5 +163,5 @@ def scheme_of(address: str) -> str:
 def _holds_certificates(file: Path) -> bool:
     try:
         return bool(ssl.create_default_context(cafile=str(file)).get_ca_certs())
-    except OSError:  # ssl.SSLError is one
+    except OSError:  # ssl.SSLError is a subclass
         return False

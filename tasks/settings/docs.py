@@ -1,4 +1,4 @@
-"""docs/settings.md, made from the settings themselves: `make settings` writes it, a test compares it."""
+"""Generates docs/settings.md from the settings: `make settings` writes it, and a test compares it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ This page is made from `tasks/settings/__init__.py` by `make settings`.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "".join(f"{_row(name, field)}\n" for name, field in Settings.model_fields.items())
 
 
@@ -48,10 +48,10 @@ def _bounds(field: FieldInfo) -> str:
         return ", ".join(f"`{word}`" for word in get_args(field.annotation))
     if field.annotation is bool:
         return "0, 1"
-    said = []
+    bounds = []
     for bound in field.metadata:
         for name, words in (("gt", "more than"), ("ge", "at least"), ("le", "at most")):
             limit: Any = getattr(bound, name, None)
             if limit is not None:
-                said.append(f"{words} {limit}")
-    return ", ".join(said)
+                bounds.append(f"{words} {limit}")
+    return ", ".join(bounds)

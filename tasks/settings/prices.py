@@ -1,4 +1,4 @@
-"""Prices of models, as MODEL_PRICES has them."""
+"""Parses the prices of models in MODEL_PRICES."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-MOST = Decimal(1_000_000)
-"""More than this for a million tokens is a slip of the finger."""
+MAX_PRICE = Decimal(1_000_000)
+"""A higher price for a million tokens is taken for a typing error."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Currency units for a million tokens."""
+    """The price of a model, in currency units for a million tokens."""
 
     input: Decimal
     output: Decimal
@@ -22,11 +22,11 @@ Prices = Mapping[str, Price]
 
 
 class PricesWrong(ValueError):
-    """The text does not say prices. The message names the part that is wrong."""
+    """Raised when the text is not a list of prices. The message names the wrong part."""
 
 
 def parse_prices(text: str) -> dict[str, Price]:
-    """Prices by model, from `model=input/output,other=input/output`. Raises PricesWrong."""
+    """Return prices by model, from `model=input/output,other=input/output`. Raises PricesWrong."""
     prices: dict[str, Price] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         model, equals, pair = (piece.strip() for piece in part.partition("="))
@@ -44,6 +44,6 @@ def _amount(text: str, part: str) -> Decimal:
         amount = Decimal(text)
     except InvalidOperation:
         raise PricesWrong(f"“{part}” is not model=input/output") from None
-    if not amount.is_finite() or not 0 <= amount <= MOST:
-        raise PricesWrong(f"“{part}”: a price is a number from 0 to {MOST:,}")
+    if not amount.is_finite() or not 0 <= amount <= MAX_PRICE:
+        raise PricesWrong(f"“{part}”: a price is a number from 0 to {MAX_PRICE:,}")
     return amount

@@ -1,4 +1,4 @@
-"""Check the parameters after the `?` of a database address, which hosts write for other clients than ours."""
+"""Checks the parameters after the `?` of a database URL, which hosts write for other clients than ours."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ OTHERS: Mapping[str, str] = {
     "sslaccept": "Write sslmode=verify-full, or sslmode=require to take any certificate",
     "sslidentity": "Write sslcert and sslkey",
 }
-"""What the parameters of other clients, such as Prisma's and JDBC's, mean here."""
+"""The advice for parameters of other clients, such as those of Prisma and JDBC."""
 
 A_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 
 def faults(setting: str, address: str) -> list[str]:
-    """Return one sentence for each parameter that libpq does not know. None quotes a value of the address."""
+    """Return a sentence for each parameter that libpq does not know. No sentence quotes a value of the URL."""
     from psycopg import pq
 
     parts = urlsplit(address)

@@ -1,4 +1,4 @@
-"""Loads the settings and refuses those that cannot work together, naming each."""
+"""Loads the settings, and refuses those that cannot work together, naming each of them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from tasks.startup import notifications, sign_in, timeouts
 
 
 def load() -> Settings:
-    """The settings of this process, from its environment. Raises SettingsWrong, naming every fault."""
+    """Return the settings of this process, from its environment. Raises SettingsWrong, which names every problem."""
     try:
         settings = Settings()
     except ValidationError as error:
-        raise SettingsWrong([_say(fault) for fault in error.errors(include_input=False)]) from None
-    faults = [
+        raise SettingsWrong([_sentence(problem) for problem in error.errors(include_input=False)]) from None
+    problems = [
         *connection_urls.faults(settings),
-        *_wrong_provider(settings),
-        *_wrong_prices(settings),
-        *_wrong_watchers(settings),
+        *_provider_problems(settings),
+        *_price_problems(settings),
+        *_monitoring_problems(settings),
         *timeouts.faults(settings),
         *notifications.faults(settings),
         *sign_in.faults(settings),
     ]
-    if faults:
-        raise SettingsWrong(faults)
+    if problems:
+        raise SettingsWrong(problems)
     return settings
 
 
 def check_web(settings: Settings) -> None:
-    """Check what only the web process needs: a secret of its own, and https. Raises SettingsWrong."""
+    """Check the settings that only the web process needs: a secret key and https. Raises SettingsWrong."""
     if settings.waybill_demo:
         return
-    plain = None if settings.app_base_url is None else connection_urls.plain_http_fault(settings.app_base_url)
-    if plain is not None:
-        raise SettingsWrong([plain])
+    plain_http = None if settings.app_base_url is None else connection_urls.plain_http_fault(settings.app_base_url)
+    if plain_http is not None:
+        raise SettingsWrong([plain_http])
     secret = "" if settings.secret_key is None else settings.secret_key.get_secret_value().strip()
     if not secret:
         raise SettingsWrong(["SECRET_KEY is missing. Set it to a long random text, the same for every web process."])
@@ -48,12 +48,12 @@ def check_web(settings: Settings) -> None:
             )
 
 
-def _say(fault: Any) -> str:
-    name = str(fault["loc"][0]).upper() if fault["loc"] else "settings"
-    return f"{name} is missing." if fault["type"] == "missing" else f"{name}: {fault['msg'].lower()}."
+def _sentence(problem: Any) -> str:
+    name = str(problem["loc"][0]).upper() if problem["loc"] else "settings"
+    return f"{name} is missing." if problem["type"] == "missing" else f"{name}: {problem['msg'].lower()}."
 
 
-def _wrong_provider(settings: Settings) -> list[str]:
+def _provider_problems(settings: Settings) -> list[str]:
     if settings.ai_provider == "openai" and settings.openai_api_key is None:
         return ["OPENAI_API_KEY is missing. Set it, or set AI_PROVIDER=local to run without an AI service."]
     if settings.openai_background and (settings.ai_provider, settings.openai_api) != ("openai", "responses"):
@@ -61,7 +61,7 @@ def _wrong_provider(settings: Settings) -> list[str]:
     return []
 
 
-def _wrong_prices(settings: Settings) -> list[str]:
+def _price_problems(settings: Settings) -> list[str]:
     try:
         parse_prices(settings.model_prices)
     except PricesWrong as wrong:
@@ -69,12 +69,12 @@ def _wrong_prices(settings: Settings) -> list[str]:
     return []
 
 
-def _wrong_watchers(settings: Settings) -> list[str]:
-    faults = []
+def _monitoring_problems(settings: Settings) -> list[str]:
+    problems = []
     token = settings.metrics_token
     if token is not None and len(token.get_secret_value()) < MINIMUM_SECRET_LENGTH:
-        faults.append(f"METRICS_TOKEN is too short. Use at least {MINIMUM_SECRET_LENGTH} random characters.")
+        problems.append(f"METRICS_TOKEN is too short. Use at least {MINIMUM_SECRET_LENGTH} random characters.")
     endpoint = settings.otel_exporter_otlp_endpoint
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        faults.append("OTEL_EXPORTER_OTLP_ENDPOINT must start with http:// or https://.")
-    return faults
+        problems.append("OTEL_EXPORTER_OTLP_ENDPOINT must start with http:// or https://.")
+    return problems

@@ -1,4 +1,4 @@
-"""Whether the settings about mail, webhooks and alerts go together."""
+"""Checks that the settings about mail, webhooks and alerts go together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def faults(settings: Settings) -> list[str]:
-    """What does not go together, a line each."""
+    """Return a line for each combination of settings that cannot work."""
     return [*_mail(settings), *_alerts(settings), *_loopback(settings)]
 
 

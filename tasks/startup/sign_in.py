@@ -1,4 +1,4 @@
-"""Whether the settings about a sign-in service go together."""
+"""Checks that the settings about a sign-in service go together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ITS_OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 def faults(settings: Settings) -> list[str]:
-    """What does not go together, a line each."""
+    """Return a line for each combination of settings that cannot work."""
     given = (settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret)
     if settings.oidc_issuer is None or None in given:
         together = "OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET go together. Set all three or none."

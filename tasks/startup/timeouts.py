@@ -1,6 +1,7 @@
-"""The limits on one attempt, from the innermost to the outermost: each fires before the next one out.
+"""The limits on one attempt, from the innermost to the outermost: each fires before the next outer limit.
 
-So what fires always leaves the next one time to record what happened. Attempts and the job's deadline close the list.
+So when a limit fires, there is still time to record what happened before the next limit. The number of attempts and the
+job's deadline complete the list.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """One limit: what sets it, how many seconds it gives, and what happens when it fires."""
+    """One limit: the setting that sets it, its seconds, and what happens when it fires."""
 
     setting: str
     seconds: float
@@ -23,7 +24,7 @@ class Budget:
 
 
 def nested(settings: Settings) -> list[Budget]:
-    """The limits on one attempt, innermost first."""
+    """Return the limits on one attempt, innermost first."""
     return [
         Budget(
             "CONNECT_TIMEOUT_SECONDS",
@@ -48,7 +49,7 @@ def nested(settings: Settings) -> list[Budget]:
         Budget(
             "RESERVATION_SECONDS",
             settings.reservation_seconds,
-            "the claim is over, renewed or not; another worker takes the job, this one starts afresh",
+            "the claim is over, renewed or not; another worker takes the job, this one restarts",
         ),
         Budget(
             "RUNTIME_ALLOWANCE_SECONDS",
@@ -59,7 +60,7 @@ def nested(settings: Settings) -> list[Budget]:
 
 
 def faults(settings: Settings) -> list[str]:
-    """What does not nest, a line each, naming both settings of the pair."""
+    """Return a line for each pair of limits that does not nest, which names both settings."""
     found = [
         f"{inner.setting} ({inner.seconds:g}) must be less than {outer.setting.rstrip(',')} ({outer.seconds:g})."
         for inner, outer in itertools.pairwise(nested(settings))
