@@ -19,7 +19,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
 IDLE_SECONDS = 10.0
-"""The server ends a transaction that is idle for this long."""
+"""Limits how long a transaction may be idle before the server ends it."""
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
@@ -66,7 +66,7 @@ class Persist(Protocol):
 
 
 class Database:
-    """The connection pool of a process, and its transactions."""
+    """Gives a process its connection pool and its transactions."""
 
     def __init__(self, settings: Settings, application_name: str) -> None:
         self.engine = create_engine(settings.sqlalchemy_url, **engine_options(settings, application_name))

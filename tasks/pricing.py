@@ -13,7 +13,7 @@ from tasks.settings.prices import Price, Prices
 
 MILLION = Decimal(1_000_000)
 SNAPSHOT = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|latest)$")
-"""The suffix of a dated edition of a model, which has the same price as the model."""
+"""Matches the suffix of a dated edition of a model, which has the same price as the model."""
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
@@ -36,7 +36,7 @@ def cost_of_tokens(model: str, input_tokens: int, output_tokens: int, prices: Pr
 
 @dataclass(frozen=True)
 class Spent:
-    """The tokens and cost of some calls.
+    """Holds the tokens and cost of some calls.
 
     Tokens are None if no call reported any. `cost` is None too then, and if a call that reported tokens has no price.
     `unreported` counts the calls that may have been billed but reported no tokens.
@@ -51,7 +51,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of a job: its total, and the part whose answers were not kept."""
+    """Holds the usage of a job: its total, and the part whose answers were not kept."""
 
     total: Spent
     wasted: Spent

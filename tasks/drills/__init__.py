@@ -1,4 +1,4 @@
-"""Failures staged on purpose, against the real database and the real Redis, with a provider that is scripted.
+"""Failures staged on purpose, against the real database and the real Redis, with a scripted provider.
 
-A drill has a queue, an account, worker processes and a provider of its own, and takes them all away after it.
+Each drill has its own queue, account, worker processes and provider, and removes them all at its end.
 """

@@ -11,7 +11,7 @@ from tasks.drills.environment import Stage
 
 @dataclass(frozen=True)
 class Drill:
-    """One staged failure. `twice_allowed` is how many provider calls may be made twice, since nobody can prevent it."""
+    """Describes one staged failure. `twice_allowed` is how many calls may be repeated, since it cannot be prevented."""
 
     name: str
     done: str

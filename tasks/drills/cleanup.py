@@ -1,4 +1,4 @@
-"""What drills leave in the database and in Redis, and how it goes away again. Everything is known by its name."""
+"""Removes the data of drills from the database and from Redis. All of it is recognised by its names."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from tasks.ledger.accounts import limits
 from tasks.ledger.models import Document, Job, Lane, Worker
 from tasks.queue import DeliveryQueue
 
-ONE_RUN_AT_A_TIME = 7_294_713  # an advisory lock of our own
+ONE_RUN_AT_A_TIME = 7_294_713  # the key of an advisory lock
 ADDRESS = re.compile(r"drill-([0-9a-f]{8})@drill\.invalid")
 LIKE_ADDRESS = "drill-%@drill.invalid"
 
 
 @dataclass(frozen=True)
 class Names:
-    """How the account and the queue of one drill are called; both hold its id."""
+    """Holds the names of the account and the queue of one drill; both contain its id."""
 
     drill_id: str
 
     @property
     def email(self) -> str:
-        """`.invalid` never is anybody's address (RFC 2606)."""
+        """Return the e-mail address of the account. No real address ends with `.invalid` (RFC 2606)."""
         return f"drill-{self.drill_id}@drill.invalid"
 
     @property
     def queue(self) -> str:
-        """The queue, and the first part of its lane's name."""
+        """Return the name of the queue, which is also the first part of the lane's name."""
         return f"waybill-drill-{self.drill_id}"
 
 
 def make_account(session: Session, names: Names) -> uuid.UUID:
-    """An account that nobody can sign in to. What an account is, the web part decides; its table is all we know."""
+    """Create an account that nobody can sign in to, by SQL, since the account model belongs to the web part."""
     account_id = uuid.uuid4()
     session.execute(
         text("INSERT INTO accounts (id, email, password_hash, role) VALUES (:id, :email, '-', 'user')"),
@@ -47,19 +47,19 @@ def make_account(session: Session, names: Names) -> uuid.UUID:
 
 
 def left_behind(session: Session) -> list[Names]:
-    """The drills whose account is still there."""
+    """Return the names of the drills whose account still exists."""
     rows = session.execute(text("SELECT email FROM accounts WHERE email LIKE :like"), {"like": LIKE_ADDRESS})
     return [Names(found[1]) for email in rows.scalars() if (found := ADDRESS.fullmatch(email))]
 
 
 def unfinished_of_people(session: Session) -> int:
-    """How many jobs of accounts that are no drill's are not finished."""
+    """Return how many jobs of accounts other than those of drills are unfinished."""
     people = text("account_id NOT IN (SELECT id FROM accounts WHERE email LIKE :like)").bindparams(like=LIKE_ADDRESS)
     return session.execute(select(func.count()).select_from(Job).where(Job.finished_at.is_(None), people)).scalar_one()
 
 
 def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
-    """Remove every trace of one drill. Its processes must be gone. The account goes last, so that a crash here is seen.
+    """Remove all data of one drill, whose processes must be gone. The account goes last, so that a crash is noticed.
 
     Raises QueueUnreachable or SQLAlchemyError; the next run tries again.
     """
@@ -80,14 +80,14 @@ def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
 
 
 def forget_workers(session: Session, host: str, pids: list[int]) -> None:
-    """Remove the signs of life of processes that were killed; the site would take them for workers of its own."""
+    """Remove the heartbeats of processes that were killed; the site would count them as its own workers."""
     for pid in pids:
         session.execute(delete(Worker).where(Worker.name.startswith(f"{host}-{pid}-", autoescape=True)))
 
 
 def is_alone(connection: Connection) -> bool:
-    """Whether no other run of drills is under way. If so, none can begin until this connection's transaction ends."""
-    let_it_idle(connection)  # for as long as the drills take
+    """Return True if no other run of drills is in progress. Then none can begin until this transaction ends."""
+    let_it_idle(connection)  # the transaction lasts as long as the drills
     return bool(
         connection.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ONE_RUN_AT_A_TIME}).scalar_one()
     )

@@ -1,4 +1,4 @@
-"""The stage of one drill: a queue, an account, a scripted provider and processes of its own, gone when it is over."""
+"""The stage of one drill: its own queue, account, scripted provider and processes, which are removed at its end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Means:
-    """What all drills of a run share. `stopping` is set when somebody wants the run to end."""
+    """Holds the services that all drills of a run share. `stopping` is set when the run must end."""
 
     settings: Settings
     database: Database
@@ -46,7 +46,7 @@ class Means:
 
 
 class Stage:
-    """Use with `with`. `expected` holds the job of every submit, and the state it is to end in."""
+    """Runs one drill's environment inside a `with`. `expected` maps each submitted job to its expected end state."""
 
     def __init__(self, means: Means) -> None:
         self.means = means
@@ -56,8 +56,8 @@ class Stage:
         self.children: list[Child] = []
         self.expected: dict[uuid.UUID, State] = {}
         self.recovery_seconds: float | None = None
-        self.remark = ""  # what the table says besides
-        self._struck_at = 0.0
+        self.remark = ""  # an extra text for the table
+        self._failure_began_at = 0.0
 
     def __enter__(self) -> Self:
         self.fake.__enter__()
@@ -70,29 +70,29 @@ class Stage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with ExitStack() as stack:  # each step is made whatever becomes of the others
-            stack.callback(self._take_traces_away)
+        with ExitStack() as stack:  # each step runs even if others fail
+            stack.callback(self._remove_data)
             stack.callback(self.fake.__exit__)
             for child in self.children:
                 stack.callback(child.end)
 
-    def _take_traces_away(self) -> None:
+    def _remove_data(self) -> None:
         with self.transaction() as session:
             cleanup.forget_workers(session, socket.gethostname(), [child.pid for child in self.children])
         cleanup.take_away(self.means.database, self.queue, self.names)
 
     @property
     def transaction(self) -> Callable[[], AbstractContextManager[Session]]:
-        """One transaction, see Database."""
+        """Return the function that begins a transaction, see `Database`."""
         return self.means.database.transaction
 
     @property
     def lane(self) -> str:
-        """The name of the way to the scripted provider."""
+        """Return the name of the lane to the scripted provider."""
         return f"{self.names.queue}:openai"
 
     def submit(self, *, ends: State = State.SUCCEEDED) -> uuid.UUID:
-        """Record a job the way the web does, about a document nobody has handed in before."""
+        """Accept a job as the web process does, for a document that was not handed in before, and return its id."""
         workflow = WORKFLOWS["summary"]
         intent = Intent(self.account_id, "Drill", workflow.name, workflow.version, check_options(workflow, {}))
         text = f"Report {len(self.expected) + 1}. The harbour committee met in March. The pier is closed until August."
@@ -103,13 +103,13 @@ class Stage:
         return job_id
 
     def script(self, *steps: Step) -> None:
-        """What the provider does with the next requests; the last step repeats."""
+        """Set what the provider does with the next requests; the last step repeats."""
         self.fake.script(steps)
 
     def worker(
         self, *, die_at: str | None = None, slots: int = 2, budgets: Mapping[str, str] = MappingProxyType({})
     ) -> Child:
-        """Start a worker, and wait until it works. One that is to die at a named moment is only started.
+        """Start a worker and wait until it works. With `die_at`, a fault point at which it dies, do not wait.
 
         `budgets` replaces some of the drill's usual times.
         """
@@ -119,19 +119,19 @@ class Stage:
         return child
 
     def dispatcher(self, *, die_at: str) -> Child:
-        """Start a dispatcher that is to die at a named moment."""
+        """Start a dispatcher that dies at this fault point."""
         return self._start(["dispatcher"], die_at, {})
 
     def _start(self, command: list[str], die_at: str | None, budgets: Mapping[str, str]) -> Child:
-        known = environment(self.means.settings, self.names.queue, self.fake.base_url)
+        variables = environment(self.means.settings, self.names.queue, self.fake.base_url)
         if die_at is not None:
-            known["WAYBILL_DIE_AT"] = die_at
-        child = Child(command, {**known, **budgets})
+            variables["WAYBILL_DIE_AT"] = die_at
+        child = Child(command, {**variables, **budgets})
         self.children.append(child)
         return child
 
     def view(self, job_id: uuid.UUID) -> JobView:
-        """How the job stands. Raises DrillFailed when its row is gone."""
+        """Return the current state of the job. Raises DrillFailed if its row is gone."""
         with self.transaction() as session:
             view = job_views.any_job(session, job_id)
         if view is None:
@@ -139,11 +139,11 @@ class Stage:
         return view
 
     def wait_until(self, fact: Callable[[], T], what: str, *, within_seconds: float = WITHIN_SECONDS) -> T:
-        """See `facts.wait_until`."""
+        """Wait until the fact is true, see `facts.wait_until`."""
         return wait_until(fact, what, stopping=self.means.stopping, within_seconds=within_seconds)
 
     def wait_for(self, *jobs: uuid.UUID) -> None:
-        """Wait until these jobs, or all, are in the state they are to end in."""
+        """Wait until these jobs, or all, are in their expected end state."""
         for job_id in jobs or tuple(self.expected):
             self.wait_for_state(job_id, self.expected[job_id])
 
@@ -152,33 +152,33 @@ class Stage:
         self.wait_until(lambda: self.view(job_id).state is state, f"a job {state}")
 
     def wait_for_requests(self, count: int) -> list[Seen]:
-        """Wait until the provider was asked so often."""
+        """Wait until the provider has seen this many requests, and return them."""
         self.wait_until(lambda: len(self.fake.requests) >= count, f"{count} provider calls")
         return self.fake.requests
 
     def wait_for_log(self, child: Child, words: str) -> None:
-        """Wait until a process has said this."""
+        """Wait until the log of a process contains these words."""
 
-        def said() -> bool:
+        def is_logged_or_ended() -> bool:
             return words in child.log or child.exit_code is not None
 
-        self.wait_until(said, f"{words} in the log")
+        self.wait_until(is_logged_or_ended, f"{words} in the log")
         self.check(words in child.log, f"a process ended without saying {words}")
 
     def wait_for_end(self, child: Child, code: int = -signal.SIGKILL) -> None:
-        """Wait until a process ends, and check how."""
+        """Wait until a process ends, and check its exit code."""
         self.wait_until(lambda: child.exit_code is not None, "the end of a process")
         self.check(child.exit_code == code, f"a process ended with {child.exit_code}, not {code}")
 
     def check(self, fact: bool, otherwise: str) -> None:
-        """Go on if it is so. Raises DrillFailed."""
+        """Raise DrillFailed with the message `otherwise` unless the fact is true."""
         if not fact:
             raise DrillFailed(otherwise)
 
     def struck(self) -> None:
-        """The trouble begins now."""
-        self._struck_at = monotonic()
+        """Note that the failure begins now."""
+        self._failure_began_at = monotonic()
 
     def recovered(self) -> None:
-        """The trouble is over."""
-        self.recovery_seconds = monotonic() - self._struck_at
+        """Note that the site has recovered now."""
+        self.recovery_seconds = monotonic() - self._failure_began_at

@@ -1,4 +1,4 @@
-"""Waiting for what is to become true. A drill never waits for a time to pass."""
+"""Waits until a fact becomes true. A drill never waits for a fixed time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ WITHIN_SECONDS = 25.0
 
 
 class DrillFailed(Exception):
-    """What was to be true is not; the message says it in the table."""
+    """Raised when an expected fact is not true. The table shows the message."""
 
 
 class Interrupted(Exception):
-    """Somebody wants the drills to end now."""
+    """Raised when the drills must end now."""
 
 
 def wait_until(
     fact: Callable[[], T], what: str, *, stopping: threading.Event, within_seconds: float = WITHIN_SECONDS
 ) -> T:
-    """Ask until the answer is true, and give it. Raises DrillFailed when it stays untrue, Interrupted when stopped."""
+    """Evaluate `fact` until it is true, and return it. Raises DrillFailed when time is up, Interrupted when stopped."""
     until = monotonic() + within_seconds
     while True:
         found = fact()

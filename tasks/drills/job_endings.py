@@ -1,4 +1,4 @@
-"""Drills about work that is to end early: a person cancels, or the host stops everything."""
+"""Drills about work that ends early: the owner cancels, or the host stops all workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tasks.ledger.states import State
 
 
 def cancelled_while_running(stage: Stage) -> None:
-    """The owner cancels during the call. The call is cut off, nothing is saved, and nothing runs again."""
+    """Cancel the job during the call. The call is cut off, nothing is saved, and nothing runs again."""
     stage.script({"mode": "gate"})
     job = stage.submit(ends=State.CANCELLED)
     stage.worker()
@@ -28,16 +28,16 @@ def cancelled_while_running(stage: Stage) -> None:
 
 
 def sigterm_to_all(stage: Stage) -> None:
-    """The host stops every worker during calls that take longer than the grace. The next release goes on."""
+    """Stop every worker during calls that take longer than the grace. A new worker continues."""
     stage.script({"mode": "gate"})
     jobs = [stage.submit() for _ in range(2)]
-    leaving = [stage.worker(slots=1), stage.worker(slots=1)]
+    stopped = [stage.worker(slots=1), stage.worker(slots=1)]
     stage.wait_for_requests(len(jobs))
-    for worker in leaving:
+    for worker in stopped:
         worker.signal(signal.SIGTERM)
         worker.signal(signal.SIGTERM)  # some hosts send it twice
     stage.struck()
-    for worker in leaving:
+    for worker in stopped:
         stage.wait_for_end(worker, 0)
     states = {stage.view(job).state for job in jobs}
     stage.check(states == {State.QUEUED}, f"jobs were not handed back, but {sorted(states)}")

@@ -1,4 +1,4 @@
-"""Drills about messages: one too many, and none left."""
+"""Drills about messages: duplicates, and a queue that lost all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tasks.ledger.delivery import fair_order
 
 
 def same_message_twice(stage: Stage) -> None:
-    """Copies of a job's message arrive while it is worked on, and after its end. Each is refused by the claim."""
+    """Deliver copies of a job's message during its attempt and after its end. The claim refuses each copy."""
     stage.script({"mode": "gate"})
     job = stage.submit()
     worker = stage.worker(slots=3)
@@ -22,7 +22,7 @@ def same_message_twice(stage: Stage) -> None:
 
 
 def redis_forgot(stage: Stage) -> None:
-    """Every key of the queue is deleted while jobs wait and one is worked on. All of them are delivered again."""
+    """Delete every key of the queue while a job runs and others wait. All of them are delivered again."""
     stage.script({"mode": "gate"})
     jobs = [stage.submit() for _ in range(6)]
     stage.worker(slots=1)

@@ -1,4 +1,4 @@
-"""The processes of one drill: started by it, signalled by their id, and gone after it."""
+"""The processes of one drill: it starts them, sends them signals by their ids, and ends them."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ TIMES = {
     "MAX_INTERRUPTIONS": "5",
     "DATABASE_POOL_SIZE": "2",
 }
-"""The budgets of a drill: the site's own nesting, short enough to see each of them end."""
+"""Sets the limits of a drill: nested as the site's are, but short, so that a drill can see each of them fire."""
 
 
 def environment(settings: Settings, queue_name: str, base_url: str) -> dict[str, str]:
-    """What a child is told: the host's own services, and everything else of the drill."""
+    """Return the environment of a child: the host's services, and the drill's own values for the rest."""
     inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith(NOT_FOR_CHILDREN)}
     services = {
         "DATABASE_URL": settings.database_url.get_secret_value(),
         "REDIS_URL": settings.redis_url.get_secret_value(),
     }
-    ours = {"QUEUE_NAME": queue_name, "AI_PROVIDER": "openai", "OPENAI_API_KEY": "drill", "OPENAI_BASE_URL": base_url}
-    return {**inherited, **services, **TIMES, **ours}
+    own = {"QUEUE_NAME": queue_name, "AI_PROVIDER": "openai", "OPENAI_API_KEY": "drill", "OPENAI_BASE_URL": base_url}
+    return {**inherited, **services, **TIMES, **own}
 
 
 class Child:
-    """One process, and what it logged."""
+    """Runs a process of a drill and keeps its log."""
 
     def __init__(self, command: list[str], variables: Mapping[str, str]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by end())
@@ -59,25 +59,25 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         return self._process.pid
 
     @property
     def log(self) -> str:
-        """All it has written so far."""
+        """Return the output so far."""
         return os.pread(self._log.fileno(), 10_000_000, 0).decode(errors="replace")
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus the signal's number when it was killed."""
+        """Return the exit code: minus the signal's number if the process was killed; None while it runs."""
         return self._process.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to this process alone. One that has ended hears nothing."""
+        """Send a signal to this process only. Has no effect if the process has ended."""
         self._process.send_signal(number)
 
     def end(self) -> None:
-        """Make sure that it is gone."""
+        """Kill the process if it still runs, and close its files."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

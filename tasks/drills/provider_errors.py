@@ -1,4 +1,4 @@
-"""Drills about a provider that says no, and about one that says nothing."""
+"""Drills about a provider that refuses requests, and a provider that does not answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORT = {"PROVIDER_CALL_SECONDS": f"{CALL_SECONDS:g}", "ATTEMPT_SECONDS": "6", "
 
 
 def rate_limit(stage: Stage) -> None:
-    """The provider asks to wait. It is asked again, not before, and the second job does not knock meanwhile."""
+    """Let the provider ask to wait. It gets no request before, not even from the second job."""
     stage.script({"mode": "rate", "retry_after": DELAY_SECONDS}, {"mode": "ok"})
     stage.submit()
     stage.worker(slots=1)
@@ -33,17 +33,17 @@ def rate_limit(stage: Stage) -> None:
 
 
 def invalid_credentials(stage: Stage) -> None:
-    """The key is refused. See `_stopped_until_resumed`."""
+    """Let the provider refuse the key. See `_stopped_until_resumed`."""
     _stopped_until_resumed(stage, "auth")
 
 
 def quota_used_up(stage: Stage) -> None:
-    """The account at the provider is empty. See `_stopped_until_resumed`."""
+    """Let the provider say that the quota is used up. See `_stopped_until_resumed`."""
     _stopped_until_resumed(stage, "quota")
 
 
 def _stopped_until_resumed(stage: Stage, cause: str) -> None:
-    """One request meets it, that job stops, the others wait; an operator resumes, and all of them end well."""
+    """Let one request fail. Its job fails and the others wait; an operator resumes, and all of them succeed."""
     stage.script({"mode": cause})
     jobs = [stage.submit() for _ in range(3)]
     stage.worker(slots=1)
@@ -69,12 +69,12 @@ def _waits_for_lane(stage: Stage, job_id: uuid.UUID) -> bool:
 
 
 def provider_stalls(stage: Stage) -> None:
-    """The provider takes the request and never answers. See `_given_up_at_the_calls_budget`."""
+    """Let the provider accept the request and never answer. See `_given_up_at_the_calls_budget`."""
     _given_up_at_the_calls_budget(stage, "hang")
 
 
 def provider_trickles(stage: Stage) -> None:
-    """The provider sends a byte now and then, which keeps every timeout between two bytes from firing."""
+    """Let the provider send a byte now and then, so that no timeout between two bytes fires."""
     _given_up_at_the_calls_budget(stage, "drip")
 
 

@@ -1,4 +1,4 @@
-"""The table that a run prints."""
+"""Formats the table that a run prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PASSED = "passed"
 
 @dataclass(frozen=True)
 class Row:
-    """One drill, as it is printed. A dash: not known, or there was nothing to recover from."""
+    """Represents the row of a drill. A dash means not known, or that there was nothing to recover from."""
 
     drill: str
     done: str
@@ -25,12 +25,12 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether all was as promised."""
+        """Return True if the drill passed."""
         return self.verdict == PASSED
 
 
 def lines_of(rows: Sequence[Row]) -> list[str]:
-    """The table, as lines of equal columns."""
+    """Return the table as lines with aligned columns."""
     cells: list[tuple[str, ...]] = [HEAD, *(astuple(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
     return [

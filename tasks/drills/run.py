@@ -1,4 +1,4 @@
-"""python -m tasks drills: checks that nobody is disturbed, plays the drills, clears up, and prints the table."""
+"""python -m tasks drills: checks that no user is disturbed, plays the drills, cleans up, and prints the table."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ IN_USE = (
 
 
 class Refusal(Exception):
-    """The drills are not begun; the message says why, for a person."""
+    """Raised when the drills must not begin. The message says why."""
 
 
 def run(settings: Settings, names: Sequence[str], *, staging: bool, at_once: int = AT_ONCE) -> int:
-    """Play these drills, or all. 0: all passed; 1: one did not; 2: they were not begun."""
+    """Play these drills, or all. Return 0 if all passed, 1 if a drill failed, and 2 if they were not begun."""
     unknown = set(names) - {drill.name for drill in DRILLS}
     if unknown:
         print(f"No such drill: {', '.join(sorted(unknown))}. --list names them.", file=sys.stderr)
@@ -61,7 +61,7 @@ def run(settings: Settings, names: Sequence[str], *, staging: bool, at_once: int
 
 @contextmanager
 def means_of(settings: Settings) -> Iterator[Means]:
-    """What the drills share: a few connections, and a way for SIGINT and SIGTERM to end them in order."""
+    """Yield the services that the drills share, and let SIGINT and SIGTERM end the drills in order."""
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
@@ -82,7 +82,7 @@ def means_of(settings: Settings) -> Iterator[Means]:
 
 @contextmanager
 def alone(means: Means) -> Iterator[None]:
-    """No other run meanwhile: it would take this one's traces for leftovers. Raises Refusal."""
+    """Keep other runs from starting during the block: they would remove the data of this run. Raises Refusal."""
     with means.database.engine.connect() as connection:
         if not cleanup.is_alone(connection):
             raise Refusal("Not run: another run of drills is under way on this database.")
@@ -90,7 +90,7 @@ def alone(means: Means) -> Iterator[None]:
 
 
 def look_around(means: Means, *, staging: bool) -> None:
-    """Refuse where people's work is under way; remove what a run that was killed has left. Raises Refusal."""
+    """Refuse to run while users' jobs are unfinished, and remove the data of runs that were killed. Raises Refusal."""
     with means.database.transaction() as session:
         if job_views.schema_version(session) is None:
             raise Refusal("Not run: the database has no tables yet. Run: flask --app wsgi db upgrade")
@@ -104,47 +104,47 @@ def look_around(means: Means, *, staging: bool) -> None:
 
 
 def play_all(means: Means, drills: Sequence[Drill], at_once: int) -> list[Row]:
-    """Play them, a few at once, and give their rows in order. Those that were never begun have none."""
+    """Play the drills, `at_once` at a time, and return their rows in order. Drills that did not begin have no row."""
     with ThreadPoolExecutor(at_once) as threads:
         futures = [threads.submit(play, means, drill) for drill in drills]
-        while wait(futures, timeout=0.2).not_done:  # short waits, so that a signal is heard in between
+        while wait(futures, timeout=0.2).not_done:  # short waits, so that a signal is noticed in between
             if means.stopping.is_set():
                 threads.shutdown(wait=True, cancel_futures=True)
     return [future.result() for future in futures if not future.cancelled()]
 
 
 def play(means: Means, drill: Drill) -> Row:
-    """Play one drill on a stage of its own. The verdict is part of the row, whatever happens."""
+    """Play one drill on its own stage, and return its row, which has a verdict whatever happens."""
     log.info("drill.begins", drill=drill.name)
-    counted = ("-", "-", "-", "-")
-    done, recovery, faults = drill.done, "-", []
+    counts = ("-", "-", "-", "-")
+    done, recovery, problems = drill.done, "-", []
     try:
         with Stage(means) as stage:
             try:
                 drill.play(stage)
             except DrillFailed as failure:
-                faults.append(str(failure))
+                problems.append(str(failure))
             found = look_at(stage)
-            counted = (str(found.lost), str(found.duplicates), str(found.calls), str(found.twice))
-            faults += found.faults(twice_allowed=drill.twice_allowed)
+            counts = (str(found.lost), str(found.duplicates), str(found.calls), str(found.twice))
+            problems += found.faults(twice_allowed=drill.twice_allowed)
             if stage.remark:
                 done = f"{done}: {stage.remark}"
             if stage.recovery_seconds is not None:
                 recovery = f"{stage.recovery_seconds:.1f} s"
-            if faults:
+            if problems:
                 print_logs(drill, stage)
     except Interrupted:
-        faults = ["interrupted"]
+        problems = ["interrupted"]
     except Exception as error:
         log.error("drill.broken", drill=drill.name, error=type(error).__name__, exc_info=True)
-        faults.append(f"could not be played or cleared up: {type(error).__name__}")
-    verdict = f"failed: {'; '.join(faults)}" if faults else PASSED
+        problems.append(f"could not be played or cleared up: {type(error).__name__}")
+    verdict = f"failed: {'; '.join(problems)}" if problems else PASSED
     log.info("drill.ended", drill=drill.name, verdict=verdict)
-    return Row(drill.name, done, *counted, recovery, verdict)
+    return Row(drill.name, done, *counts, recovery, verdict)
 
 
 def look_at(stage: Stage) -> Findings:
-    """Count what this stage's drill has led to."""
+    """Count the outcome of this stage's drill."""
     with stage.transaction() as session:
         return examine(
             session,
@@ -156,7 +156,7 @@ def look_at(stage: Stage) -> Findings:
 
 
 def print_logs(drill: Drill, stage: Stage) -> None:
-    """The end of what the drill's processes logged, for whoever looks into it."""
+    """Print the last log lines of the drill's processes, for the operator who looks into a failure."""
     for child in stage.children:
         print(
             f"--- {drill.name}, process {child.pid}:", *child.log.splitlines()[-LAST_LINES:], sep="\n", file=sys.stderr

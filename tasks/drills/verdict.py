@@ -1,4 +1,4 @@
-"""What is counted after a drill, from the rows and from what the provider saw; and whether that is as promised."""
+"""Counts the outcome of a drill, from the rows and from the provider's requests, and compares it with the promise."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from tasks.ledger.models import Delivery, Job, ProviderCall, Result
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import TERMINAL, CallOutcome, State
 
-FREE_OF_CHARGE = frozenset({CallOutcome.FAILED})  # the provider itself said that it did not do it
+FREE_OF_CHARGE = frozenset({CallOutcome.FAILED})  # the provider itself refused the request
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Counts over the jobs of one drill.
+    """Holds the counts over the jobs of one drill.
 
-    `lost`: accepted, and without an end. `otherwise`: ended in another state than was to be. `duplicates`: results
-    beyond the first of the same document. `calls`: requests the provider saw; `twice`: those that may have been billed
-    although an earlier one for the same job may have been billed too; `unrecorded`: those without a row.
+    `lost`: accepted jobs without an end. `otherwise`: jobs that ended in another state than expected. `duplicates`:
+    results beyond the first of the same document. `calls`: requests that the provider saw. `twice`: requests that may
+    have been billed although an earlier request of the same job may have been billed too. `unrecorded`: requests
+    without a row.
     """
 
     lost: int
@@ -37,8 +38,8 @@ class Findings:
     owed: int
 
     def faults(self, *, twice_allowed: int) -> list[str]:
-        """What is not as promised, in words for the table."""
-        said = {
+        """Return the problems as texts for the table."""
+        counts = {
             "lost": self.lost,
             "ended otherwise than it should": self.otherwise,
             "duplicate results": self.duplicates,
@@ -47,7 +48,7 @@ class Findings:
             "orphans": self.orphans,
             "deliveries still owed": self.owed,
         }
-        return [f"{count} {what}" for what, count in said.items() if count]
+        return [f"{count} {what}" for what, count in counts.items() if count]
 
 
 def examine(
@@ -58,7 +59,7 @@ def examine(
     expected: Mapping[uuid.UUID, State],
     requests: Sequence[Seen],
 ) -> Findings:
-    """Count. `expected` has every job that was accepted, and the state it was to end in."""
+    """Count the outcome. `expected` maps each accepted job to its expected end state."""
     of_account = Job.account_id == account_id
     states = {job_id: State(state) for job_id, state in session.execute(select(Job.id, Job.state).where(of_account))}
     results = session.execute(
@@ -82,7 +83,7 @@ def examine(
 
 
 def _asked_again(session: Session, account_id: uuid.UUID, requests: Sequence[Seen]) -> tuple[int, int]:
-    """How many requests may have been billed after another for the same job; how many have no row."""
+    """Return how many requests may have been billed after another of the same job, and how many have no row."""
     rows = {
         str(call_id): (job_id, CallOutcome(outcome))
         for call_id, job_id, outcome in session.execute(

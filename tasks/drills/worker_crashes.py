@@ -1,4 +1,4 @@
-"""Drills about processes that die, or freeze, at the worst moment."""
+"""Drills about processes that die or freeze at the worst moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IN_BACKGROUND = {"OPENAI_BACKGROUND": "1"}
 
 
 def killed_after_commit(stage: Stage) -> None:
-    """The result is saved; the queue was never told. Nothing is to run again, and the next job is to go on."""
+    """Kill a worker after the result's commit, before RQ knows. Nothing may run again, and the next job must run."""
     stage.submit()
     victim = stage.worker(die_at="worker.succeeded")
     stage.wait_for_end(victim)
@@ -24,7 +24,7 @@ def killed_after_commit(stage: Stage) -> None:
 
 
 def _killed_and_taken_up(stage: Stage, victim: Child) -> None:
-    """The victim dies where it is to, and another worker brings everything to its end."""
+    """Wait until the victim dies at its fault point, and let another worker finish everything."""
     stage.wait_for_end(victim)
     stage.struck()
     stage.worker()
@@ -33,7 +33,7 @@ def _killed_and_taken_up(stage: Stage, victim: Child) -> None:
 
 
 def killed_before_commit(stage: Stage) -> None:
-    """The result is written and not committed. The answer was saved before, so the provider is not asked again."""
+    """Kill a worker before the result's commit. The answer is already saved, so the provider is not called again."""
     job = stage.submit()
     _killed_and_taken_up(stage, stage.worker(die_at="worker.before_commit"))
     with stage.transaction() as session:
@@ -42,14 +42,17 @@ def killed_before_commit(stage: Stage) -> None:
 
 
 def killed_with_the_answer(stage: Stage) -> None:
-    """The one gap nobody can close: the provider has answered, nothing is saved. Asked again once, and counted."""
+    """Kill a worker that has the answer but has not saved it.
+
+    This gap cannot be closed: the provider is called again once, and the lost call is counted.
+    """
     job = stage.submit()
     _killed_and_taken_up(stage, stage.worker(die_at="worker.answered"))
     stage.check(stage.view(job).unknown_calls == 1, "the lost answer is not recorded as unknown")
 
 
 def killed_while_it_is_made(stage: Stage) -> None:
-    """In background mode the provider named its response, and works on it. The next attempt asks about that one."""
+    """Kill a worker in background mode after it saved the response id. The next attempt polls that response."""
     job = stage.submit()
     stage.script({"mode": "gate"})
     victim = stage.worker(die_at="worker.response_saved", budgets=IN_BACKGROUND)
@@ -66,13 +69,13 @@ def killed_while_it_is_made(stage: Stage) -> None:
 
 
 def dispatcher_killed(stage: Stage) -> None:
-    """The delivery is taken out of the outbox and never reaches the queue."""
+    """Kill a dispatcher after it took a delivery from the outbox, which never reaches the queue."""
     stage.submit()
     _killed_and_taken_up(stage, stage.dispatcher(die_at="dispatcher.taken"))
 
 
 def stale_worker(stage: Stage) -> None:
-    """A worker freezes during a call, loses its claim, and wakes up with an answer in its hands."""
+    """Freeze a worker during a call, until it has lost its claim, and wake it up with an answer that is stale."""
     job = stage.submit()
     stage.script({"mode": "gate", "text": "The stale answer."}, {"mode": "ok", "text": "The good answer."})
     frozen = stage.worker()

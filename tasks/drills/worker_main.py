@@ -1,6 +1,6 @@
-"""python -m tasks.drills.worker_main COMMAND …    `python -m tasks COMMAND …`, ended together with whoever started it.
+"""python -m tasks.drills.worker_main COMMAND …    runs `python -m tasks COMMAND …` and ends together with its parent.
 
-Its standard input is a pipe that its parent holds. A parent that is killed cannot end its children; the pipe does.
+Its standard input is a pipe that its parent holds. A parent that is killed cannot end its children, but the pipe can.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 
 
 def end_with_parent() -> None:
-    """Wait until the other end of standard input is gone, then die the way a lost machine does."""
+    """Wait until the other end of standard input is gone, then die as abruptly as a lost machine does."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGKILL)

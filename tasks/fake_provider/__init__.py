@@ -8,15 +8,15 @@ As a process: python -m tasks.fake_provider --port 8099      prints its base URL
 Each model request takes the next step of its script; the last step repeats. A script with a marker serves the requests
 whose body contains that marker, so that concurrent jobs can each have their own. A step is {"mode": …, …}:
 
-  ok raw {"text", "delay", "model"}  echo {"characters"}: the end of what was asked   gate {"name", …}: ok when released
+  ok raw {"text", "delay", "model"}  echo {"characters"}: the prompt's end   gate {"name", …}: ok when released
   hang: never answers, until the client goes     drop {"seconds"}: reads, then closes     rst {"seconds"}: reads, resets
   drip {"every", "count"}: white space a byte at a time, then ok (without a count: for ever)     drip_headers: likewise
-  cut_headers  cut_body  garbage: an answer that ends early, or is no HTTP     flood: white space without end
+  cut_headers  cut_body  garbage: a response that ends early, or is not HTTP     flood: white space without end
   status {"code", "type", "err", "message", "headers", "body", "ctype"}   redirect {"to", "code"}
   quota  rate {"retry_after", "retry_after_ms"}  overloaded  context  auth
   html200 text200 empty200 badjson badutf8 badgzip null200 list200 string200 obj200 error200 {"err", "type"}
   length length_empty refusal filter nochoices nullmessage blank failed {"err"} status200 {"status"}
-What a request in background mode can meet besides is in `fake_background`.
+The extra modes of requests in background mode are in `tasks.fake_provider.background`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tasks.fake_provider.http_server import Gate, Handler, Seen, Server, Step, s
 
 
 class FakeProvider:
-    """Start with `with`; everything here may be called from any thread."""
+    """Runs the scripted provider inside a `with`. All methods may be called from any thread."""
 
     def __init__(self, port: int = 0) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -64,7 +64,7 @@ class FakeProvider:
             gate.close()
 
     def reset(self) -> None:
-        """Forget scripts and requests; gates that are open stay open."""
+        """Delete scripts and requests; gates that are open stay open."""
         with self.changed:
             self._scripts: dict[str, list[Step]] = {"": [{"mode": "ok"}]}
             self.requests: list[Seen] = []
@@ -72,12 +72,12 @@ class FakeProvider:
             self.most_in_flight = 0
 
     def script(self, steps: Sequence[Step], *, marker: str = "") -> None:
-        """What to do with the next requests, or with those whose body contains the marker."""
+        """Set the steps for the next requests, or for those whose body contains the marker."""
         with self.changed:
             self._scripts[marker] = list(steps)
 
     def release(self, gate: str = "default") -> None:
-        """Let every request that is held by the gate go on, and those that will come to it."""
+        """Open the gate for the requests that wait at it, and for later requests."""
         self.gate(gate).open()
 
     def gate(self, name: str) -> Gate:
@@ -88,12 +88,12 @@ class FakeProvider:
 
     @property
     def in_flight(self) -> int:
-        """Requests read and not yet done with."""
+        """Return how many requests were read and are not finished."""
         with self.changed:
             return sum(not seen.done for seen in self.requests)
 
     def wait_for(self, fact: Callable[[], bool], timeout: float = 10) -> None:
-        """Wait until the fact holds; raises TimeoutError. The fact is looked at again whenever something happened."""
+        """Wait until the fact is true, which is evaluated after each change. Raises TimeoutError."""
         with self.changed:
             if not self.changed.wait_for(fact, timeout):
                 raise TimeoutError(f"not within {timeout} s; seen: {self.requests[-5:]}")

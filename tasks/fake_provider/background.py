@@ -1,12 +1,12 @@
-"""The scripted provider's background mode: generations that go on while nobody is connected, and can be asked about.
+"""The scripted provider's background mode: responses that are made without a connection, and can be polled.
 
-A request with `"background": true` takes the next step of the script as any other does. With one of the modes that say
-what comes back in the end, the answer is `queued`, and the step may say more:
+A request with `"background": true` takes the next step of the script as any other request does. If the step's mode is
+in LATER, the response is `queued`, and the step may have more keys:
 
-  polls: how many looks find it still going on      gate: completed when that gate is released
+  polls: how many polls find it in progress      gate: completed when that gate is released
   never: it never completes      gone: it cannot be found any more
-  sync true: the server ignores the wish and answers at once
-  looks: a list of steps for the first looks, such as {"mode": "overloaded"} or {"mode": "hang"}
+  sync true: the server ignores background mode and answers at once
+  looks: a list of steps for the first polls, such as {"mode": "overloaded"} or {"mode": "hang"}
   on_cancel: "faster" (it completes, and the cancel is refused), "ignored" (it goes on), or a step, such as a status
 """
 
@@ -31,7 +31,7 @@ NOT_FOUND = {"type": "invalid_request_error", "message": "Response not found (fa
 
 @dataclass
 class Generation:
-    """One request that is worked on in the background, and what was done to it. `status` None: nobody can find it."""
+    """Represents a response in the background, and the requests about it. `status` None: it cannot be found."""
 
     id: str
     request: Seen
@@ -48,7 +48,7 @@ class Generation:
 
 
 def begin(fake: FakeProvider, seen: Seen, step: Step) -> Reply | None:
-    """The answer to a request that is to go on in the background; None where it is answered as any other."""
+    """Return the HTTP response to a request in background mode; None if it is answered as any other request."""
     if step["mode"] not in LATER or step.get("sync") or not seen.path.endswith("/responses"):
         return None
     if not seen.json.get("background"):
@@ -63,15 +63,15 @@ def begin(fake: FakeProvider, seen: Seen, step: Step) -> Reply | None:
 
 
 def handle(fake: FakeProvider, method: str, path: str) -> tuple[Reply | None, Step | None]:
-    """The answer to a look, a cancel or a deletion; or the step of the script that is to happen instead."""
+    """Return the HTTP response to a poll, a cancel or a deletion; or the step of the script to run instead."""
     response_id, _, verb = path.removeprefix(PATH).partition("/")
     with fake.changed:
-        found = next((one for one in fake.generations if one.id == response_id), None)
+        found = next((made for made in fake.generations if made.id == response_id), None)
         try:
             if found is None:
                 return error(404, {}, **NOT_FOUND), None
             if method == "GET":
-                return _look(fake, found)
+                return _poll(fake, found)
             if method == "DELETE":
                 return _delete(found), None
             return _cancel(fake, found) if verb == "cancel" else (error(404, {}, **NOT_FOUND), None)
@@ -79,7 +79,7 @@ def handle(fake: FakeProvider, method: str, path: str) -> tuple[Reply | None, St
             fake.changed.notify_all()
 
 
-def _look(fake: FakeProvider, made: Generation) -> tuple[Reply | None, Step | None]:
+def _poll(fake: FakeProvider, made: Generation) -> tuple[Reply | None, Step | None]:
     made.looks += 1
     if made.faults:
         return None, made.faults.pop(0)
@@ -90,11 +90,11 @@ def _look(fake: FakeProvider, made: Generation) -> tuple[Reply | None, Step | No
 
 def _cancel(fake: FakeProvider, made: Generation) -> tuple[Reply | None, Step | None]:
     made.cancels += 1
-    wanted = made.step.get("on_cancel")
-    if isinstance(wanted, dict):
-        return None, wanted
-    if made.status == "queued" and wanted != "ignored":
-        made.status = "completed" if wanted == "faster" or _is_due(fake, made, looking=False) else "cancelled"
+    on_cancel = made.step.get("on_cancel")
+    if isinstance(on_cancel, dict):
+        return None, on_cancel
+    if made.status == "queued" and on_cancel != "ignored":
+        made.status = "completed" if on_cancel == "faster" or _is_due(fake, made, is_poll=False) else "cancelled"
     if made.status == "completed":
         return error(400, {}, type="invalid_request_error", message="Cannot cancel a completed response (fake)."), None
     return _shown(made), None
@@ -108,13 +108,13 @@ def _delete(made: Generation) -> Reply:
     return _say({"id": made.id, "object": "response", "deleted": True})
 
 
-def _is_due(fake: FakeProvider, made: Generation, *, looking: bool = True) -> bool:
+def _is_due(fake: FakeProvider, made: Generation, *, is_poll: bool = True) -> bool:
     mode = made.step["mode"]
     if mode == "never":
         return False
     if mode == "gate":
         return fake.gate(made.step.get("name", "default")).is_open
-    return looking and made.looks > int(made.step.get("polls", 0))
+    return is_poll and made.looks > int(made.step.get("polls", 0))
 
 
 def _shown(made: Generation) -> Reply:

@@ -1,4 +1,4 @@
-"""One request to the scripted provider and what happens to it, down to the bytes and the socket."""
+"""Serves the requests to the scripted provider, down to the bytes and the socket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Step = dict[str, Any]
 
 @dataclass
 class Seen:
-    """One model request. `client_gone` turns True when the client closed its end before it had a whole answer."""
+    """Represents a model request. `client_gone` becomes True if the client disconnects before the response is whole."""
 
     number: int
     at: float
@@ -44,7 +44,7 @@ class Seen:
 
 
 class Gate:
-    """Something to wait for together with a socket: shut until opened, then open for ever."""
+    """Lets a thread wait for it together with a socket: closed at first, and once opened, open for ever."""
 
     def __init__(self) -> None:
         self.inside, self._outside = socket.socketpair()
@@ -63,7 +63,7 @@ class Gate:
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 1024  # hundreds of calls connect at the same moment
+    request_queue_size = 1024  # hundreds of calls connect at the same time
     fake: FakeProvider
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -78,18 +78,18 @@ class Server(ThreadingHTTPServer):
             self.fake.changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the middle is everyday life here; anything else is told by the default."""
+        """Ignore clients that disconnect, which is normal here; leave other errors to the default."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Gone(Exception):
-    """The client closed its end, or the fake is being stopped: there is nobody left to answer."""
+    """Raised when the client has disconnected or the fake is being stopped, so that no response can be sent."""
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise each call over a kept connection takes 40 ms more
+    disable_nagle_algorithm = True  # otherwise each call over a kept-alive connection takes 40 ms more
     wbufsize = 0
     server: Server
 
@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         self._about("DELETE")
 
     def _about(self, method: str) -> None:
-        """Answer what is asked about a generation in the background."""
+        """Answer a request about a response in the background."""
         seen = Seen(0, 0.0, self.path, {}, b"", method)
         try:
             reply, step = background.handle(self.server.fake, method, self.path)
@@ -139,13 +139,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _steer(self, body: bytes) -> None:
         fake = self.server.fake
-        asked = json.loads(body or b"{}")
-        if self.path == "/_script" and isinstance(asked, dict):
-            fake.script(asked["steps"], marker=asked.get("marker", ""))
+        command = json.loads(body or b"{}")
+        if self.path == "/_script" and isinstance(command, dict):
+            fake.script(command["steps"], marker=command.get("marker", ""))
         elif self.path == "/_script":
-            fake.script(asked)
+            fake.script(command)
         elif self.path == "/_release":
-            fake.release(asked.get("gate", "default"))
+            fake.release(command.get("gate", "default"))
         elif self.path == "/_reset":
             fake.reset()
         else:
@@ -206,14 +206,14 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if mode == "rst":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.rfile.close()  # the socket closes, and so resets, with the last file made from it
+            self.rfile.close()  # the socket is closed, and so reset, with the last file that was made from it
             self.connection.close()
             return
         self.wfile.write(_BROKEN[mode])
         shut(self.connection)
 
     def _pause(self, seconds: float | None, gate: Gate | None = None) -> None:
-        """Wait for the time to pass (None: for ever) or the gate to open; raises _Gone when the client goes first."""
+        """Wait for a time (None: for ever) or until the gate opens. Raises _Gone if the client disconnects first."""
         if seconds == 0:
             return
         stopped = self.server.fake.stopped
@@ -235,5 +235,5 @@ _BROKEN = {
 
 
 def shut(connection: socket.socket) -> None:
-    with suppress(OSError):  # the other end was faster
+    with suppress(OSError):  # the other end was closed first
         connection.shutdown(socket.SHUT_RDWR)

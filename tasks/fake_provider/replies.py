@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible provider says, as bytes: answers and errors in the shapes of both of its APIs."""
+"""Builds the responses of an OpenAI-compatible provider: answers and errors in the formats of both of its APIs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HTML = b"<!doctype html><title>Just a moment...</title><h1>Checking your browser
 
 @dataclass
 class Reply:
-    """One HTTP answer."""
+    """Represents an HTTP response."""
 
     status: int
     body: bytes
@@ -21,7 +21,7 @@ class Reply:
 
 
 def chat(text: Any, finish: Any = "stop", **message: Any) -> dict[str, Any]:
-    """A Chat Completions answer."""
+    """Return a Chat Completions answer."""
     return {
         "id": "chatcmpl-fake",
         "object": "chat.completion",
@@ -39,7 +39,7 @@ def chat(text: Any, finish: Any = "stop", **message: Any) -> dict[str, Any]:
 
 
 def response(text: Any, status: str = "completed", reason: str | None = None, **changes: Any) -> dict[str, Any]:
-    """A Responses answer; `reason` says why it is incomplete, and `text` None leaves the message out."""
+    """Return a Responses answer; `reason` says why it is incomplete, and `text` None leaves the message out."""
     part = {"type": "output_text", "text": text, "annotations": []}
     message = {"id": "msg-fake", "type": "message", "role": "assistant", "status": status, "content": [part]}
     return {
@@ -78,12 +78,12 @@ def null_message() -> dict[str, Any]:
 
 
 def failed(code: str) -> dict[str, Any]:
-    """A Responses answer that failed with this code; an HTTP 200 all the same."""
+    """Return a Responses answer that failed with this code; its HTTP status is still 200."""
     return response(None, "failed", error={"code": code, "message": "It failed (fake)."})
 
 
 def error(status: int, step: dict[str, Any], **defaults: Any) -> Reply:
-    """An error with OpenAI's body, or with the step's own `body` (text, or anything that JSON can say)."""
+    """Return an error with OpenAI's body, or with the step's own `body` (text, or any JSON value)."""
     headers = dict(step.get("headers") or {})
     if "body" in step:
         body = step["body"]
@@ -98,7 +98,7 @@ def error(status: int, step: dict[str, Any], **defaults: Any) -> Reply:
 
 
 def rate_limit(step: dict[str, Any]) -> Reply:
-    """A 429 with `retry_after` (seconds or a date), `retry_after_ms`, or neither."""
+    """Return a 429 with `retry_after` (seconds or a date), `retry_after_ms`, or neither."""
     reply = error(429, step, message="Rate limit reached (fake).", type="requests", code="rate_limit_exceeded")
     for key, header in (("retry_after", "Retry-After"), ("retry_after_ms", "Retry-After-Ms")):
         if key in step:
@@ -107,7 +107,7 @@ def rate_limit(step: dict[str, Any]) -> Reply:
 
 
 def reply_for(step: dict[str, Any], path: str, request: bytes, authorization: str) -> Reply | None:
-    """The answer of a step whose mode is just an answer; None for a mode that is not."""
+    """Return the response of a step whose mode is a plain response; None for other modes."""
     is_chat = path.endswith("/chat/completions")
     text = step.get("text", DEFAULT_TEXT)
     mode = step["mode"]
@@ -120,7 +120,7 @@ def reply_for(step: dict[str, Any], path: str, request: bytes, authorization: st
     if mode in _ERRORS:
         status, words = _ERRORS[mode]
         return error(status, step, **words)
-    if mode == "auth":  # like the real one, it quotes the key
+    if mode == "auth":  # it quotes the key, as the real provider does
         return error(401, step, code="invalid_api_key", message=f"Incorrect API key provided: {authorization}")
     if mode == "rate":
         return rate_limit(step)
@@ -158,12 +158,12 @@ _BYTES = {
 
 
 def _answers(mode: str, step: dict[str, Any], text: str, is_chat: bool) -> dict[str, Any] | None:
-    """The answers that look like success and are not."""
+    """Return an answer that has status 200 but is no success; None for other modes."""
     if mode == "failed":
         return failed(step.get("err", "server_error"))
     if mode == "error200":
         return {"error": {"message": "It went wrong (fake).", "code": step.get("err"), "type": step.get("type")}}
-    if mode == "status200":  # any other state of a Responses answer
+    if mode == "status200":  # any other status of a Responses answer
         return response(None, step["status"])
     answers = {
         "length": (chat(text, "length"), response(text, "incomplete", "max_output_tokens")),
@@ -179,9 +179,9 @@ def _answers(mode: str, step: dict[str, Any], text: str, is_chat: bool) -> dict[
 
 def _last_characters_asked(request: bytes, characters: int) -> str:
     try:
-        asked = json.loads(request)
-        said = asked["messages"][-1]["content"] if "messages" in asked else asked["input"]
-        return str(said)[-characters:]
+        parsed = json.loads(request)
+        prompt = parsed["messages"][-1]["content"] if "messages" in parsed else parsed["input"]
+        return str(prompt)[-characters:]
     except (ValueError, KeyError, TypeError, LookupError):
         return "unreadable request"
 

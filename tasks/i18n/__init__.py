@@ -22,7 +22,7 @@ from babel.support import LazyProxy
 
 ENGLISH = "en"
 LANGUAGES: Mapping[str, str] = MappingProxyType({ENGLISH: "English", "de": "Deutsch"})
-"""The languages that users can choose, by code, each with its own name for itself."""
+"""Lists the languages that users can choose, by code, each with its own name for itself."""
 
 _active: ContextVar[str] = ContextVar("language", default=ENGLISH)
 

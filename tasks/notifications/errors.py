@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GONE = "gone"
-"""The code for a receiver that answers that it never accepts notifications again."""
+"""Marks a receiver that has answered that it accepts no notifications any more."""
 
 
 class NotSent(Exception):

@@ -15,7 +15,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Mail:
-    """A mail in plain text. The subject is shortened to one line when the mail is sent."""
+    """Represents a mail in plain text. The subject is shortened to one line when the mail is sent."""
 
     subject: str
     text: str

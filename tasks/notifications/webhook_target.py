@@ -44,7 +44,7 @@ class TargetRefused(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A parsed URL. `path` includes the query."""
+    """Represents a parsed URL. `path` includes the query."""
 
     scheme: str
     host: str

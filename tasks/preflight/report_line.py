@@ -7,7 +7,10 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """FAIL: a job could be lost or wait for ever. WARN: work is slower, repeated or costs more. SKIP: not checked."""
+    """Ranks a finding.
+
+    FAIL: a job could be lost or wait for ever. WARN: work is slower, repeated or costs more. SKIP: not checked.
+    """
 
     OK = "ok"
     WARN = "WARN"
@@ -17,7 +20,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to one question. `remedy` is shown unless the level is OK."""
+    """Represents the answer to one question. `remedy` is shown unless the level is OK."""
 
     level: Level
     question: str

@@ -32,7 +32,7 @@ WORKER_CONNECTIONS = 5
 
 
 NoSuchMessage = NoSuchJobError
-"""The exception that RQ raises for a message that it does not know, or does not know any more."""
+"""Is raised by RQ for a message that it does not know, or does not know any more."""
 
 
 def read_messages_as_json() -> None:
@@ -46,7 +46,7 @@ def message_id(job_id: uuid.UUID, number: int) -> str:
 
 
 class DeliveryQueue:
-    """The deliveries in RQ: one queue, JSON only, ids only."""
+    """Puts deliveries into RQ and finds them there: one queue, JSON only, ids only."""
 
     def __init__(self, settings: Settings, connection: Redis) -> None:
         self.name = settings.queue_name

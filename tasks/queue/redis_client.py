@@ -11,7 +11,7 @@ from tasks.settings import Settings, SettingsWrong
 from tasks.settings.connection_urls import redis_tls
 
 QueueUnreachable = RedisError
-"""The exception that every method of the queue raises if Redis does not answer."""
+"""Is raised by every method of the queue if Redis does not answer."""
 
 
 def connect(settings: Settings, *, connections: int, answer_within_seconds: float | None = None) -> Redis:

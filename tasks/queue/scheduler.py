@@ -8,7 +8,7 @@ from rq.scheduler import RQScheduler
 
 
 class SchedulerOnOurConnections(RQScheduler):
-    """RQ's scheduler over the process's own pool. By default it opens a second pool, and hosting plans count both."""
+    """Runs RQ's scheduler on the process's own pool. By default it opens a second one, and hosts' plans count both."""
 
     def __init__(self, queue: Queue, connection: Redis) -> None:
         self._process_connection = connection

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """The facts that a Redis server reports about itself. None means not reported, or no limit.
+    """Holds the facts that a Redis server reports about itself. None means not reported, or no limit.
 
     `snapshots` is its rule for saving, empty for never. `ahead_seconds` is how far its clock is ahead of this host's,
     accurate to within `unsure_seconds`.

@@ -32,7 +32,7 @@ class SettingsWrong(Exception):
 
 
 class Settings(BaseSettings):
-    """The settings, from the environment. Durations are in seconds. An empty variable counts as not set."""
+    """Holds the settings, from the environment. Durations are in seconds. An empty variable counts as not set."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
 

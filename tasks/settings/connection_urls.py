@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POSTGRES_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 A_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?")
-"""The path that APP_BASE_URL may have: plain segments, none of which is `..`."""
+"""Matches the path that APP_BASE_URL may have: plain segments, none of which is `..`."""
 
 
 def _as_it_is(value: str) -> str:
@@ -45,7 +45,7 @@ HOST_NAMES: Mapping[str, tuple[tuple[str, Reading], ...]] = {
         ("FLY_APP_NAME", "https://{}.fly.dev".format),
     ),
 }
-"""The names that hosts give our settings, in the order in which they are tried. Our own name, if set, wins."""
+"""Lists the names that hosts give our settings, in the order in which they are tried. Our own name, if set, wins."""
 
 
 class HostNames(PydanticBaseSettingsSource):

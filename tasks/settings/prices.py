@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 MAX_PRICE = Decimal(1_000_000)
-"""A higher price for a million tokens is taken for a typing error."""
+"""Limits the price of a million tokens: a higher price is taken for a typing error."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """The price of a model, in currency units for a million tokens."""
+    """Represents the price of a model, in currency units for a million tokens."""
 
     input: Decimal
     output: Decimal

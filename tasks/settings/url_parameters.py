@@ -24,7 +24,7 @@ OTHERS: Mapping[str, str] = {
     "sslaccept": "Write sslmode=verify-full, or sslmode=require to take any certificate",
     "sslidentity": "Write sslcert and sslkey",
 }
-"""The advice for parameters of other clients, such as those of Prisma and JDBC."""
+"""Gives the advice for parameters of other clients, such as those of Prisma and JDBC."""
 
 A_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 

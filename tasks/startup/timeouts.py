@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """One limit: the setting that sets it, its seconds, and what happens when it fires."""
+    """Represents one limit: the setting that sets it, its seconds, and what happens when it fires."""
 
     setting: str
     seconds: float

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tools:
-    """The services that all attempts of a process share."""
+    """Holds the services that all attempts of a process share."""
 
     settings: Settings
     database: Database

@@ -23,7 +23,7 @@ HEAR_WITHIN_SECONDS = 2.0  # the worker learns of a cancel request at most this 
 
 
 class StopReason(StrEnum):
-    """The reasons for which work under a claim must stop."""
+    """Names the reasons for which work under a claim must stop."""
 
     CANCEL = "cancel"
     LOST = "lost"
@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 class HeldClaim:
-    """A claim while a thread works under it. `until` is the end of the attempt's time, by the monotonic clock."""
+    """Represents a claim while a thread works under it. `until` ends the attempt's time, by the monotonic clock."""
 
     def __init__(self, claim: Claim, *, attempt_seconds: float, reservation_seconds: float) -> None:
         self.claim = claim
@@ -81,7 +81,7 @@ class HeldClaim:
 
 
 class Heartbeat:
-    """The claims that this process holds, and the loop that renews them."""
+    """Keeps the claims that this process holds, and renews them."""
 
     def __init__(self, database: Database, settings: Settings, name: str, slots: int) -> None:
         self._database = database

@@ -61,7 +61,7 @@ class WaitsAtProvider(Exception):
 
 @dataclass(frozen=True)
 class Answered:
-    """A call that was answered. Its row is still open: close it with `report` in the transaction that saves it."""
+    """Represents an answered call. Its row is still open: close it with `report` in the transaction that saves it."""
 
     call_id: uuid.UUID
     answer: Answer

@@ -19,7 +19,7 @@ TRANSIENT = frozenset(
         Category.INTERNAL,
     }
 )
-"""Causes that may be gone at the next attempt. All others remain until a person acts."""
+"""Lists the causes that may be gone at the next attempt. All others remain until a person acts."""
 
 FIRST_DELAY_SECONDS = 2.0
 MAX_DELAY_SECONDS = 60.0
@@ -28,7 +28,7 @@ UNKNOWN_CALLS_ALLOWED = 1
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that the decision is based on.
+    """Holds the facts that the decision is based on.
 
     `attempts` includes the attempt that just ended. `unknown_calls` counts the calls of this job that may have been
     billed without an answer, including the last call. `retry_after_seconds` is the shortest wait that the provider asks

@@ -37,14 +37,14 @@ def is_delivery_job(job: Job) -> bool:
 
 
 class OuterLimit(TimerDeathPenalty):
-    """RQ's timeout, raised as our AttemptTimedOut: a BaseException, so that no `except Exception` swallows it."""
+    """Raises RQ's timeout as our AttemptTimedOut: a BaseException, so that no `except Exception` swallows it."""
 
     def __init__(self, timeout: int, exception: type[BaseException], **kwargs: Any) -> None:
         super().__init__(timeout, AttemptTimedOut, **kwargs)
 
 
 class SlotWorker(SimpleWorker):
-    """RQ's worker, with slots. `WorkerProcess` handles signals; `stopping` ends the loop between two dequeues."""
+    """Runs RQ's worker with slots. `WorkerProcess` handles signals; `stopping` ends the loop between two dequeues."""
 
     death_penalty_class = OuterLimit
     exponential_backoff_factor = 1  # a Redis that is back is used within a second or two
