@@ -1,4 +1,4 @@
-"""What tests of single attempts and sweeps need."""
+"""Fixtures for tests of single attempts and sweeps."""
 
 from __future__ import annotations
 

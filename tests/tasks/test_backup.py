@@ -1,4 +1,4 @@
-"""A site is written out whole, and a site that was read in goes on where the other stood."""
+"""A site is exported completely, and a site that imports it continues where the other stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYTES = bytes(range(256)) * 8
 
 @pytest.fixture
 def other(addresses: dict[str, str], spare_database: Database) -> Iterator[Database]:
-    """An empty database at today's schema."""
+    """Yield an empty database with today's schema."""
     with spare_database.transaction() as session:
         session.execute(text("CREATE TABLE alembic_version (version_num text NOT NULL)"))
         session.execute(text("INSERT INTO alembic_version VALUES (:v)"), {"v": MIGRATIONS[-1]})
@@ -38,7 +38,7 @@ def other(addresses: dict[str, str], spare_database: Database) -> Iterator[Datab
 
 
 def rows(database: Database) -> dict[str, list[str]]:
-    """Every row of every table, as the database writes it."""
+    """Return every row of every table, as the database prints it."""
     with database.transaction() as session:
         names = session.execute(
             text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1")
@@ -50,7 +50,7 @@ def rows(database: Database) -> dict[str, list[str]]:
 
 
 def a_site(database: Database, account_id: uuid.UUID) -> dict[str, uuid.UUID]:
-    """Jobs in several states, and a row in every table."""
+    """Create jobs in several states, and a row in every table."""
     with database.transaction() as session:
         queued = factories.submit(session, account_id, b"Waiting. It is a text.", idempotency_key="k").job_id
         held = factories.submit(session, account_id, b"Being worked on. It is a text.").job_id
@@ -147,7 +147,7 @@ def test_what_is_not_whole_or_does_not_fit_changes_nothing(
 
 
 def test_a_large_table_is_not_held_in_memory(database: Database, account_id: uuid.UUID) -> None:
-    """Lines come while the rows are still being read: the first of many needs only the first batch."""
+    """Check that lines are written while rows are still being read: the first line needs only the first batch."""
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
         session.execute(

@@ -1,4 +1,4 @@
-"""The keeper of a container with web and worker in it: what it does with signals, children that end, and orphans."""
+"""The supervisor of a container with web and worker: how it handles signals, children that end, and orphans."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LEAVES_AN_ORPHAN = """
 
 @contextmanager
 def keeper(*programs: str, grace: float = 10, control: str = "") -> Iterator[Process]:
-    """A keeper whose children are up."""
+    """Yield a supervisor whose children have started."""
     written = [textwrap.dedent(program) for program in programs]
     code = textwrap.dedent(KEEPER).format(programs=written, grace=grace, control=control)
     with process(["-S", "-P", "-c", code], {"PATH": "/usr/bin:/bin"}, fresh=True) as child:
@@ -80,7 +80,7 @@ def test_a_child_that_does_not_end_is_killed_with_its_children_when_the_grace_is
         here.signal(signal.SIGTERM)
         assert here.wait() == 1, here.log
         assert "0 did not end in time and is killed" in here.log
-        factories.wait_until(lambda: not any(is_alive(one) for one in family))
+        factories.wait_until(lambda: not any(is_alive(child) for child in family))
 
 
 @pytest.mark.parametrize("how", ["", "raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)"])
@@ -107,9 +107,9 @@ def test_orphans_are_buried(control: str) -> None:
             factories.wait_until(gone)
 
 
-def is_alive(one: psutil.Process) -> bool:
+def is_alive(child: psutil.Process) -> bool:
     try:
-        return one.status() != psutil.STATUS_ZOMBIE
+        return child.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 

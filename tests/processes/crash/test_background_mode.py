@@ -1,4 +1,4 @@
-"""Background mode under SIGKILL and cancels: what the provider can still be asked about is never made twice."""
+"""Background mode under SIGKILL and cancels: a response that can still be polled is never requested twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG = "\n\n".join(f"Paragraph <{n}> {'says that the pier is closed. ' * 6}" for
 
 
 def killed_at(point: str, addresses: dict[str, str], database: Database, fake: FakeProvider) -> None:
-    """A worker has run until that moment."""
+    """Run a worker until it dies at this fault point."""
     with worker(addresses, ready=False, WAYBILL_DIE_AT=point, **asking(fake, **KILLED)) as victim:
         factories.wait_until(
             hurrying(database, lambda: victim.popen.poll() is not None), within=30, every=0.1, what=lambda: victim.log
@@ -38,7 +38,7 @@ def killed_at(point: str, addresses: dict[str, str], database: Database, fake: F
 
 
 def ended(addresses: dict[str, str], database: Database, fake: FakeProvider, job: uuid.UUID) -> State:
-    """How it ends with a worker that lives."""
+    """Run a worker without faults until the job ends, and return its end state."""
 
     def finished() -> State | None:
         with database.transaction() as session:
@@ -47,11 +47,11 @@ def ended(addresses: dict[str, str], database: Database, fake: FakeProvider, job
 
     with worker(addresses, **asking(fake, **KILLED)) as survivor:
         return State(
-            factories.wait_until(hurrying(database, finished), within=30, every=0.1, what=lambda: told(survivor))
+            factories.wait_until(hurrying(database, finished), within=30, every=0.1, what=lambda: log_of(survivor))
         )
 
 
-def told(running: Process) -> str:
+def log_of(running: Process) -> str:
     return running.log
 
 
@@ -109,14 +109,14 @@ def test_what_is_lost_before_it_has_a_name_is_unknown_and_repeated_once_at_most(
 
 
 def wait_for_names(here: Site, *jobs: uuid.UUID) -> None:
-    """Until each of these jobs waits at the provider, held by nobody."""
+    """Wait until each of these jobs waits for its response, and no worker holds a claim."""
 
     def all_wait() -> bool:
         with here.database.transaction() as session:
             named = [call.response_id for job in jobs for call in job_views.calls_of(session, job) if call.response_id]
         return len(named) >= len(jobs) and all(here.view(job).state is State.QUEUED for job in jobs)
 
-    factories.wait_until(all_wait, what=lambda: told(here.worker))
+    factories.wait_until(all_wait, what=lambda: log_of(here.worker))
 
 
 @pytest.mark.crash
@@ -141,7 +141,7 @@ def test_a_cancel_while_it_waits_reaches_the_provider_within_seconds(site: Opene
         wait_for_names(here, job)
         state = here.cancel(job)
         asked_at = time.monotonic()
-        assert state in (State.CANCELLED, State.CANCEL_REQUESTED)  # a look may be in the air
+        assert state in (State.CANCELLED, State.CANCEL_REQUESTED)  # a poll may be in flight
         (generation,) = here.fake.generations
         here.fake.wait_for(lambda: generation.cancels > 0 and generation.deletes > 0, timeout=6)
         assert time.monotonic() - asked_at < 6
@@ -195,7 +195,7 @@ def test_a_long_document_survives_a_kill_while_all_its_parts_wait(site: Opened) 
             factories.wait_until(
                 hurrying(here.database, lambda: here.view(job).state is State.SUCCEEDED),
                 every=0.1,
-                what=lambda: told(survivor),
+                what=lambda: log_of(survivor),
             )
         with here.database.transaction() as session:
             steps = [call.step for call in job_views.calls_of(session, job)]

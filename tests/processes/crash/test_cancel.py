@@ -1,4 +1,4 @@
-"""Cancelling is heard within seconds, closes the connection, and never ends in a result."""
+"""A cancel takes effect within seconds, closes the connection, and never ends in a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A little chaos: 24 jobs, 2 workers, and everything around them goes wrong. `make chaos` is the long one."""
+"""A short chaos run: 24 jobs, 2 workers, and failures of all services. `make chaos` is the long run."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_a_broken_promise_is_seen(database: Database, account_id: uuid.UUID, pro
         if promise is not None:
             session.execute(text(BREAK[promise]))
         request = Seen(1, time.time(), "/v1/responses", {"x-client-request-id": str(call_id)}, b"", "ok", done=True)
-        said = violations(session, accepted=[job_id], requests=[request], bound=20)
-    assert said == [] if promise is None else f"1 {promise}" in said
+        found = violations(session, accepted=[job_id], requests=[request], bound=20)
+    assert found == [] if promise is None else f"1 {promise}" in found
 
 
 def test_a_second_result_of_the_same_document_is_seen(database: Database, account_id: uuid.UUID) -> None:
@@ -83,7 +83,7 @@ def test_a_second_result_of_the_same_document_is_seen(database: Database, accoun
 
 
 def a_job_that_went_well(session: Session, job_id: uuid.UUID) -> uuid.UUID:
-    """Claim the job, make its call and save its result. The id of the call."""
+    """Claim the job, make its call, save its result, and return the id of the call."""
     claim = factories.claim(session, job_id)
     call_id = calls.open_call(session, job_id, claim.generation, factories.CALL)
     assert isinstance(call_id, uuid.UUID)

@@ -1,4 +1,4 @@
-"""Plans with few connections: when none is free, people are told, nothing is lost, and nothing is asked twice."""
+"""Plans with few connections: if none is free, users get a message, and no job is lost or run twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.extensions import db
 
 
 def allow(database: Database, role: str | None, connections: int) -> None:
-    """Change the plan; connections that are over it are cut."""
+    """Change the limit of connections, and cut those above it."""
     with database.transaction() as session:
         session.execute(text(f"ALTER ROLE {role} CONNECTION LIMIT {connections}"))
     with database.transaction() as session:
@@ -64,7 +64,7 @@ def test_a_redis_that_takes_nobody_more_refuses_no_document(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> None:
     queue.ping()
-    most = queue.connection.config_get("maxclients")["maxclients"]
+    max_clients = queue.connection.config_get("maxclients")["maxclients"]
     app = create_app(factories.settings(addresses))
     person = Person(app, account_id)
     person.token("/account")
@@ -75,9 +75,9 @@ def test_a_redis_that_takes_nobody_more_refuses_no_document(
         with database.transaction() as session:
             assert factories.count(session, "deliveries WHERE dispatched_at IS NULL") == 1
     finally:
-        queue.connection.config_set("maxclients", most)
+        queue.connection.config_set("maxclients", max_clients)
     assert person.paste("twice").status_code == 303
-    assert queue.depth() == 1  # the other one is the loop's
+    assert queue.depth() == 1  # the other delivery is left to the loop
     with app.app_context():
         db.engine.dispose()
     app.extensions["waybill"].queue.connection.connection_pool.disconnect()
@@ -93,10 +93,10 @@ def test_messages_that_redis_threw_away_to_make_room_are_sent_again(site: Opened
         factories.wait_until(lambda: queue.depth() == fair_order.SPARE)
         messages = [message_id(job, 1) for job in jobs]
         for message in messages[:2]:
-            queue.connection.delete(f"rq:job:{message}")  # its text is gone, its place in the list is not
+            queue.connection.delete(f"rq:job:{message}")  # the message is gone, but its id is still in the list
         for message in messages[2:4]:
             queue.connection.lrem(queue.rq.key, 0, message)
-        with here.database.transaction() as session:  # as time would
+        with here.database.transaction() as session:  # instead of waiting
             session.execute(text("UPDATE deliveries SET due_at = now()"))
         here.fake.release()
         for job in (first, *jobs):

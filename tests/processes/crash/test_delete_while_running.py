@@ -1,4 +1,4 @@
-"""What a person deletes is gone at once, and stays gone, whoever is working on it."""
+"""Deleted documents are gone at once, and stay gone, even while a worker processes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.site import Opened, Site
 OF_THE_ROW_OF_AN_ACCOUNT = {"accounts", "api_tokens", "sessions", "disabled_accounts"}
 CONTENT = {table.name for table in Base.metadata.sorted_tables} - {*OF_THE_ROW_OF_AN_ACCOUNT, "workers", "lanes"}
 COUNTED = {"accepted_jobs"}
-"""What an account has asked for stays counted when a document is deleted, and goes with the account."""
+"""Names the table that stays when a document is deleted: it counts an account's jobs and goes with the account."""
 
 
 def left(here: Site, *, but: Collection[str] = ()) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The drills an owner runs on a host: they pass, they can fail, they leave nothing behind and touch nothing else."""
+"""The drills that an operator runs on a host: they pass, can fail, leave nothing behind and touch nothing else."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ pytestmark = pytest.mark.crash
 
 
 def drills(addresses: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """python -m tasks drills …, from its begin to its end."""
+    """Run `python -m tasks drills …` to its end."""
     return completed(["-m", "tasks", "drills", *arguments], factories.environment(addresses), timeout=170)
 
 
-OF_ALL_QUEUES = b"rq:clean_groups"  # RQ's lock for its own tidying, with an end of its own
+OF_ALL_QUEUES = b"rq:clean_groups"  # RQ's lock for its own cleanup, which expires by itself
 
 
 def everything(database: Database, queue: DeliveryQueue) -> dict[str, Any]:
-    """Every row and every key there is."""
+    """Return every row of the database and every key of Redis."""
     with database.transaction() as session:
         rows: dict[str, Any] = {
             table.name: sorted(map(str, session.execute(text(f"SELECT * FROM {table.name}"))))
@@ -52,7 +52,7 @@ def everything(database: Database, queue: DeliveryQueue) -> dict[str, Any]:
 
 @pytest.fixture
 def somebodys_job(database: Database, queue: DeliveryQueue, account_id: uuid.UUID, settings: Settings) -> uuid.UUID:
-    """A real site in trouble: a job that waits, its message, and a lane that an operator is to resume."""
+    """Set up a real site with a waiting job, its message, and a lane that an operator must resume."""
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
         lanes.stop(session, f"{factories.QUEUE}:openai", category=Category.QUOTA, code="insufficient_quota")
@@ -68,7 +68,7 @@ PLAYED = {
     "redis-forgot",
     "sigterm-to-all",
 }
-"""Some of each sort. `make drills` plays all."""
+"""Names some drills of each kind. `make drills` plays all."""
 
 
 @pytest.mark.timeout(180)
@@ -102,7 +102,7 @@ def test_refuses_a_name_it_does_not_know_and_lists_those_it_does(
 
 @contextmanager
 def under_way(addresses: dict[str, str]) -> Iterator[Process]:
-    """A run of one long drill, in the middle of it."""
+    """Yield a run in the middle of a long drill."""
     command = ["-m", "tasks", "drills", "dispatcher-killed"]
     with process(command, factories.environment(addresses)) as running:
         running.wait_for_log("drill.begins")
@@ -147,14 +147,14 @@ def alive(database: Database) -> int:
 
 
 def connected(database: Database) -> int:
-    """How many connections workers hold."""
+    """Return how many connections the workers hold."""
     with database.transaction() as session:
         return factories.count(session, "pg_stat_activity WHERE application_name = 'waybill-worker'")
 
 
 def test_two_runs_at_once_are_refused(addresses: dict[str, str], database: Database, queue: DeliveryQueue) -> None:
     with under_way(addresses) as first:
-        first.signal(signal.SIGSTOP)  # however long the second takes to start, the first is still under way
+        first.signal(signal.SIGSTOP)  # so that the first still runs, however long the second takes to start
         second = drills(addresses, "same-message-twice")
         first.signal(signal.SIGCONT)
     assert second.returncode == 2
@@ -170,7 +170,7 @@ def means(settings: Settings, database: Database, queue: DeliveryQueue) -> Means
 
 
 def save_a_result(stage: Stage, job_id: uuid.UUID) -> None:
-    """End a job well, by hand."""
+    """Let a job succeed, without a worker."""
     with stage.transaction() as session:
         session.execute(text("DELETE FROM deliveries WHERE job_id = :id"), {"id": job_id})
         session.execute(text("UPDATE jobs SET state = 'succeeded', finished_at = now() WHERE id = :id"), {"id": job_id})
@@ -185,7 +185,7 @@ def nothing_wrong(stage: Stage) -> None:
 
 
 def a_second_result(stage: Stage) -> None:
-    """The document of the first job gets another one."""
+    """Save a second result for the document of the first job."""
     first, second = stage.submit(), stage.submit()
     for job_id in (first, second):
         save_a_result(stage, job_id)

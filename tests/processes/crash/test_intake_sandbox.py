@@ -44,7 +44,7 @@ def warm_child(pool: IntakePool) -> int:
 
 
 def fork_at_work(unlike: int | None = None) -> int:
-    """The process that reads a document now, once it is well on its way."""
+    """Wait until a process is reading a document, and return it."""
     found: list[int] = []
 
     def is_there() -> bool:
@@ -56,7 +56,7 @@ def fork_at_work(unlike: int | None = None) -> int:
 
 
 def forks() -> list[int]:
-    """Children of our children that run the same program: forks of reading children of this test."""
+    """Return the forks of this test's reader processes: grandchildren that run the same program."""
     parents = {int(path.parent.name): parent_of(path) for path in Path("/proc").glob("[0-9]*/stat")}
     return [pid for pid, parent in parents.items() if parents.get(parent) == os.getpid() and is_child(parent)]
 
@@ -91,14 +91,14 @@ def gone(pid: int) -> bool:
 
 
 class Reader(threading.Thread):
-    """Reads a document that takes seconds, and keeps what became of it."""
+    """Reads a document that takes seconds, and keeps the outcome."""
 
     def __init__(self, pool: IntakePool, limits: Limits = ROOMY) -> None:
         super().__init__()
         self.pool = pool
         self.limits = limits
         self.outcome: str | Refusal | None = None
-        wait_for(lambda: not forks())  # the one before has answered, but may still be giving its memory back
+        wait_for(lambda: not forks())  # the previous fork has answered, but may still be freeing its memory
         self.start()
 
     def run(self) -> None:
@@ -123,7 +123,7 @@ def test_a_reader_killed_from_outside_does_not_cost_the_document(pool: IntakePoo
 def test_after_every_fault_the_next_document_is_read_within_two_seconds(pool: IntakePool, fault: str) -> None:
     limits = {"memory": Limits(memory_bytes=48 * 1024**2), "time": replace(ROOMY, wall_seconds=0.2)}.get(fault, ROOMY)
     took = []
-    for _ in range(3):  # what else the machine does is not measured
+    for _ in range(3):  # repeated, so that other load on the machine is not measured
         if fault == "idle":
             os.kill(warm_child(pool), signal.SIGKILL)
         else:

@@ -1,4 +1,4 @@
-"""Frozen, stuck and poisoned: whatever happens to a worker, each job ends once."""
+"""Workers that freeze, get stuck or crash on a document: each job still ends once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_worker_frozen_past_its_lease_cannot_save_when_it_wakes(site: Opened) 
         here.fake.wait_for_requests(1)
         here.worker.signal(signal.SIGSTOP)
         with worker(here.addresses, **asking(here.fake, **lease)):
-            # It may have been stopped in the middle of a transaction; the server gives its locks back after a while.
+            # It may have been stopped within a transaction; the server releases its locks after a while.
             here.wait_for(job, State.SUCCEEDED, within=60)
             here.fake.release()
             here.worker.signal(signal.SIGCONT)
@@ -36,7 +36,7 @@ def test_a_worker_frozen_past_its_lease_cannot_save_when_it_wakes(site: Opened) 
         assert result is not None
         assert result.text == "from the fresh one"
         assert here.outcomes(job) == ["lost", "succeeded"]
-        late, used = here.calls(job)  # the late answer may have been cut off, or have come: both are facts
+        late, used = here.calls(job)  # the late answer may have been cut off or have arrived: both are correct
         assert late in ("unknown", "succeeded") and used == "succeeded"
 
 

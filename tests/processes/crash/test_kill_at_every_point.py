@@ -1,4 +1,4 @@
-"""SIGKILL at every named moment, then a fresh worker: one job, one result, nothing owed, no orphan."""
+"""SIGKILL at every fault point, then a new worker: one job, one result, nothing owed, no orphan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.queue import DeliveryQueue
 from tests.support import factories
 from tests.support.processes.processes import asking, worker
 
-# After these the provider was asked; its answer is saved from `worker.answer_saved` on.
+# After these points the provider was called; its answer is saved from `worker.answer_saved` on.
 PAID_AND_LOST = {"worker.answered"}
 
 

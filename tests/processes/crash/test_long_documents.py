@@ -1,4 +1,4 @@
-"""A long document is paid for once, part by part, whatever happens on the way."""
+"""Each part of a long document is paid for once, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS, KILLS, AT_ONCE = 40, 5, 4
 LONG = "\n\n".join(f"Paragraph <{n}> {'says that the pier is closed. ' * 6}" for n in range(PARTS)).encode()
 LIMITS = {**SHORT, "CALL_CHARS": 200, "PARTS_AT_ONCE": AT_ONCE, "LEASE_SECONDS": 1, "SWEEP_SECONDS": 0.1}
 
-# A machine under load must not look like a provider that does not answer, or like a worker that died.
+# The limits are long, so that a slow machine does not look like a provider that hangs or a worker that died.
 PATIENT = {
     **LIMITS,
     "PROVIDER_CALL_SECONDS": 6,
@@ -34,7 +34,7 @@ PATIENT = {
 
 
 def asked(fake: FakeProvider) -> Counter[str]:
-    """How often each part was asked for, as the provider saw it."""
+    """Return how often the provider saw a request for each part."""
     found: Counter[str] = Counter()
     for request in fake.requests:
         for mark in re.findall(rb"Paragraph <(\d+)>", request.body):
@@ -43,7 +43,7 @@ def asked(fake: FakeProvider) -> Counter[str]:
 
 
 def folds(here: Site, job: uuid.UUID) -> list[str]:
-    """The steps that put the parts' answers together, as often as they were asked for."""
+    """Return the steps that combine the answers, once for each request."""
     with here.database.transaction() as session:
         return [call.step for call in job_views.calls_of(session, job) if call.step.startswith("fold")]
 
@@ -82,11 +82,11 @@ def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_f
         times = asked(here.fake)
         assert set(times) == {f"part {n} of {PARTS}" for n in range(1, PARTS + 1)}
         assert all(times[name] == count for name, count in again.items())
-        assert sum(times.values()) - len(times) <= KILLS * AT_ONCE  # only what was in the air at a kill
+        assert sum(times.values()) - len(times) <= KILLS * AT_ONCE  # only the calls in flight at a kill
         assert len(folds(here, job)) == len(set(folds(here, job)))
         assert shown == sorted(shown), "progress went back"
         assert here.results() == 1
-        assert here.view(job).attempt == 1  # being killed costs no attempt
+        assert here.view(job).attempt == 1  # a kill does not count as an attempt
 
 
 @pytest.mark.crash

@@ -1,5 +1,5 @@
 """I10: documents, summaries, keys and provider messages never reach Redis, the log, the rows that operators read, or
-anybody who watches the site: rq-dashboard, metrics, Sentry, OpenTelemetry.
+the monitoring of the site: rq-dashboard, metrics, Sentry, OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TABLES = ("events", "attempts", "provider_calls", "deliveries", "submissions", "
 
 
 def everything_in(redis: Redis) -> bytes:
-    """Every key and value, whatever its type."""
+    """Return every key and value, of every type."""
     found = []
     for key in redis.scan_iter():
         kind = redis.type(key)
@@ -69,7 +69,7 @@ def everything_in(redis: Redis) -> bytes:
 
 
 class Watched(Site):
-    """A site with every watcher there is, and with faults built in."""
+    """Yield a site with all monitoring turned on, and with built-in faults."""
 
     web: Process
     address: str
@@ -142,7 +142,7 @@ def sign_in(here: Watched) -> None:
 
 
 def go_wrong_in_the_web(here: Watched) -> None:
-    """Addresses, headers and forms that hold words, and requests that are none."""
+    """Send private words in URLs, headers and forms, and malformed requests."""
     assert here.operator.get(f"/breaks?{DOCUMENT}", headers={"User-Agent": DOCUMENT}).status_code == 500
     assert here.operator.get(f"/{DOCUMENT}?q={DOCUMENT}").status_code == 404
     assert here.operator.post("/jobs", data={"text": DOCUMENT}).status_code == 400
@@ -153,7 +153,7 @@ def go_wrong_in_the_web(here: Watched) -> None:
 
 
 def crawl(here: Watched) -> dict[str, str]:
-    """Every page of the dashboard that a link, or a message that is listed, leads to."""
+    """Return every page of the dashboard that a link or a listed message leads to."""
     found: dict[str, str] = {}
     to_do = ["/ops/rq/", "/ops/rq/0/data/queues.json", "/ops/rq/0/data/workers.json"]
     while to_do:
@@ -236,7 +236,7 @@ def excerpt(content: str, secret: str) -> str:
 
 
 def assert_logs_are_lines_with_ids(here: Watched, broken: uuid.UUID) -> None:
-    """Everything that both processes printed is a line of JSON, and what an attempt logs carries all its ids."""
+    """Check that each line of both processes is JSON, and that the lines of an attempt carry all its ids."""
     web, worker = ([json.loads(line) for line in log.splitlines()] for log in (here.web.log, here.worker.log))
     for line in (*web, *worker):
         assert line["event"] and line["level"] and line["timestamp"], line

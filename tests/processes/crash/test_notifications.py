@@ -1,4 +1,4 @@
-"""SIGKILL between the steps of a notice: it comes again under the same key, and is never lost."""
+"""SIGKILL between the steps of a notification: it is sent again under the same key, and never lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def a_minute_later(database: Database, tries: int) -> None:
 
 
 def an_alert_begins_and_then_a_job_is_done(database: Database, settings: Settings, account_id: uuid.UUID) -> uuid.UUID:
-    """What a worker does besides working on jobs, seen in a real one."""
+    """Let an alert begin, then submit a job: a real worker must send both notifications."""
     with database.transaction() as session:
         late = factories.submit(session, account_id, b"handed over by nobody").job_id
         session.execute(text("UPDATE deliveries SET due_at = now() + interval '1 hour'"))  # never handed to the queue

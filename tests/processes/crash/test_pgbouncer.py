@@ -1,4 +1,4 @@
-"""PostgreSQL behind PgBouncer in transaction mode, over TLS: a connection is anybody's after each transaction."""
+"""PostgreSQL behind PgBouncer in transaction mode, over TLS: any client may get a connection after a transaction."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from webapp.local.ports import free_port
 
 @pytest.fixture
 def pooled(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The services, with a database that is empty and behind the pooler, and its direct address beside."""
+    """Yield the addresses of the services, with an empty database behind the pooler, and its direct URL."""
     with factories.own_database(addresses["DATABASE_URL"]) as direct, pgbouncer_and_tls.pgbouncer(direct) as address:
         yield {**addresses, "DATABASE_URL": address, "DIRECT_DATABASE_URL": direct}
 
 
 def two_releases_at_once(pooled: dict[str, str]) -> None:
-    """One goes through the pooler, one past it; each would make every table."""
+    """Run the migrations through the pooler and past it at the same time; each run would create every table."""
     through = {name: value for name, value in pooled.items() if name != "DIRECT_DATABASE_URL"}
     upgrade = [sys.executable, "-m", "flask", "--app", "wsgi", "db", "upgrade"]
     releases = [
@@ -46,12 +46,12 @@ def two_releases_at_once(pooled: dict[str, str]) -> None:
         for of in (pooled, through)
     ]
     for release in releases:
-        _, said = release.communicate(timeout=60)
-        assert release.returncode == 0, said
+        _, errors = release.communicate(timeout=60)
+        assert release.returncode == 0, errors
 
 
 def own_settings_do_not_last(address: str) -> None:
-    """Control: what one client sets for its session, the next one meets."""
+    """Check, as a control, that a client sees the session settings of another client."""
     with psycopg.connect(address, autocommit=True) as one, psycopg.connect(address, autocommit=True) as other:
         one.execute("SET statement_timeout = 54321")
         assert other.execute("SHOW statement_timeout").fetchone() == ("54321ms",)
@@ -73,22 +73,22 @@ def test_a_site_works_and_heals_behind_a_pooler(pooled: dict[str, str], queue: D
         times: dict[str, Any] = {**SHORT, "SWEEP_SECONDS": 0.5}
         with worker(pooled, **asking(fake, **times)) as victim:
             here = Site(fake, database, account_id, pooled, victim)
-            held = here.submit(b"a text whose worker is killed")
+            claimed = here.submit(b"a text whose worker is killed")
             fake.wait_for_requests(1)
             victim.signal(signal.SIGKILL)
         with worker(pooled, **asking(fake, **times)) as other:
             here.worker = other
-            jobs = [held, *(here.submit(f"Report {n}.".encode()) for n in range(12))]
+            jobs = [claimed, *(here.submit(f"Report {n}.".encode()) for n in range(12))]
             for job in jobs:
                 here.wait_for(job, State.SUCCEEDED, within=40)
-            assert here.outcomes(held) == ["lost", "succeeded"]
+            assert here.outcomes(claimed) == ["lost", "succeeded"]
             assert here.orphans() == 0
             assert "Traceback" not in other.log
             many_pages_over_connections_opened_after_the_fork(pooled, token)
 
 
 def many_pages_over_connections_opened_after_the_fork(pooled: dict[str, str], token: str) -> None:
-    """Three web processes, forked from one that has loaded the app; it must hold no connection for them to share."""
+    """Fork three web processes from one with the app loaded, which must hold no connection that they would share."""
     port, pooler = free_port(), make_url(pooled["DATABASE_URL"]).port
     variables = factories.environment(pooled, HOST="127.0.0.1", PORT=str(port), WEB_CONCURRENCY="3")
     with process(["-m", "gunicorn", "--preload", "wsgi:app"], variables) as web:

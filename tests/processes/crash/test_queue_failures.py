@@ -1,4 +1,4 @@
-"""Redis may be down, full, emptied by hand or lied to: accepted jobs go on."""
+"""Redis may be down, full, emptied by hand or filled with forged messages: accepted jobs continue."""
 
 from __future__ import annotations
 

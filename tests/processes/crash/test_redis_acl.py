@@ -1,4 +1,4 @@
-"""A user of Redis that may do what docs/deploy.md says, and nothing else, is enough for the whole site."""
+"""A Redis user with only the permissions in docs/deploy.md is enough for the whole site."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ PASSWORD = "only-for-this-test"
 
 
 def allowed(master: Redis) -> list[str]:
-    """What the page lets the user do, as ACL SETUSER takes it."""
+    """Return the permissions on that page, as arguments of ACL SETUSER."""
     number = tuple(int(part) for part in str(master.info("server")["redis_version"]).split(".")[:2])
     newer = ["+client|setinfo"] if number >= (7, 2) else []
-    [said] = re.findall(
+    [rules] = re.findall(
         r"^ACL SETUSER waybill (on .*?)^```", (factories.ROOT / "docs/deploy.md").read_text(), re.S | re.M
     )
-    return str(said).replace(">PASSWORD", f">{PASSWORD}").split() + newer
+    return str(rules).replace(">PASSWORD", f">{PASSWORD}").split() + newer
 
 
 @pytest.fixture
 def restricted(own_redis: Server) -> Iterator[tuple[str, Redis]]:
-    """The address of a Redis for that user, and a client that may do everything."""
+    """Yield the URL of a Redis for that user, and a client without restrictions."""
     with Redis.from_url(own_redis.address) as master:
         yield f"redis://waybill:{PASSWORD}@127.0.0.1:{own_redis.port}/0", master
 
 
 def refused(master: Redis) -> list[str]:
-    """Every command and key that was refused so far."""
+    """Return every command and key that was refused so far."""
     return [f"{one['context']} {one['reason']} {one['object']}" for one in master.acl_log()]
 
 
@@ -56,9 +56,9 @@ def ask(address: str, token: str, body: object = None) -> dict[str, str]:
 def one_job(
     addresses: dict[str, str], database: Database, account_id: uuid.UUID, *, within: float, whole: bool
 ) -> bool:
-    """Hand in a document at a real web process and have a real worker work on it. Whether it was done in that time.
+    """Hand in a document at a real web process and let a real worker process it. Return True if it succeeded in time.
 
-    `whole`: run preflight and stop the worker too.
+    `whole` runs preflight and stops the worker too.
     """
     with database.transaction() as session:
         token = api_tokens.make_token(session, account_id, "a program")
@@ -101,7 +101,7 @@ def test_without_a_part_of_it_that_is_seen(
     restricted: tuple[str, Redis],
     command: str,
 ) -> None:
-    """Control: what is refused is found in the log of Redis."""
+    """Check, as a control, that refused commands appear in the ACL log of Redis."""
     address, master = restricted
     master.execute_command("ACL", "SETUSER", "waybill", *(one for one in allowed(master) if one != command))
     one_job({**addresses, "REDIS_URL": address}, database, account_id, within=3, whole=False)

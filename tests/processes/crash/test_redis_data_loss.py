@@ -1,4 +1,4 @@
-"""Redis may forget everything; every accepted job still ends in one result."""
+"""Redis may lose all its data; every accepted job still ends with one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rediss:// with a certificate that nobody vouches for, as hosts hand it out: one setting, for every process."""
+"""rediss:// with a self-signed certificate, as some hosts use: one setting covers every process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSWORD = "hunter2"
 
 @dataclass
 class Tls:
-    """Where a Redis is that speaks TLS only, the certificate it shows, and one it does not."""
+    """Holds the URL of a Redis with TLS only, its certificate, and a certificate that it does not use."""
 
     address: str
     port: int
@@ -45,10 +45,10 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
 
 @pytest.mark.parametrize("changed", ["REDIS_CA_FILE", "REDIS_TLS_VERIFY"])
 def test_either_setting_is_enough(addresses: dict[str, str], database: Database, tls: Tls, changed: str) -> None:
-    said = {"redis_ca_file": tls.certificate} if changed == "REDIS_CA_FILE" else {"redis_tls_verify": False}
+    changes = {"redis_ca_file": tls.certificate} if changed == "REDIS_CA_FILE" else {"redis_tls_verify": False}
     with database.transaction() as session:
         leases.record_heartbeat(session, "somebody", queue=factories.QUEUE, slots=4)
-    lines, well = report(factories.settings({**addresses, "REDIS_URL": tls.address}, **said))
+    lines, well = report(factories.settings({**addresses, "REDIS_URL": tls.address}, **changes))
     assert well, lines
 
 

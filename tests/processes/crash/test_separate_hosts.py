@@ -1,4 +1,4 @@
-"""Web and worker share the database and Redis, and nothing else: no disk, no time zone, no clock of their own."""
+"""Web and worker share only the database and Redis: no disk, no time zone, no clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
         with process(["-m", "gunicorn", "wsgi:app"], factories.environment(ours, **web_says), fresh=True) as web:
             factories.wait_until(lambda: answers(f"{site}/healthz"), within=40, what=lambda: web.log)
             job_id = hand_in(site, token, "The north pier is closed.")
-        shutil.rmtree(places["web"])  # the host throws away what the old one had on its disk
+        shutil.rmtree(places["web"])  # the host discards the disk of the old process
         places["web"].mkdir()
         there = asking(fake, TZ="Asia/Kathmandu", TMPDIR=str(places["worker"]))
         with process(["-m", "tasks", "worker"], factories.environment(ours, **there), fresh=True) as running:
@@ -64,7 +64,7 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
             with database.transaction() as session:
                 first = job_views.attempts_of(session, job_id)[0]
             waited = fake.requests[1].at - fake.requests[0].at
-            assert 0.5 < waited < 15  # two seconds and some jitter, and no hours
+            assert 0.5 < waited < 15  # two seconds and some jitter, not hours
             assert first.ended_at is not None and 0 <= (first.ended_at - first.started_at).total_seconds() < 30
             fake.release()
             here.wait_for(job_id, State.SUCCEEDED, within=40)
@@ -77,4 +77,4 @@ def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(
     assert shown["state"] == "succeeded"
     with database.transaction() as session:
         created_at = session.execute(text("SELECT created_at FROM jobs")).scalar_one()
-    assert shown["created_at"] == created_at.astimezone(UTC).isoformat()  # and not the hour in Berlin, called UTC
+    assert shown["created_at"] == created_at.astimezone(UTC).isoformat()  # not the time in Berlin, labelled UTC

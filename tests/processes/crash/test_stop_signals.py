@@ -1,4 +1,4 @@
-"""A deploy stops workers all day long: nothing is lost, nothing is counted, and the job runs again at once."""
+"""Deploys stop workers often: nothing is lost, no attempt is counted, and the job runs again at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stop_twice(child: Process) -> None:
 
 
 def stop_the_whole_tree(child: Process) -> None:
-    """As some hosts do: every process gets the signal, the readers in their own sessions too."""
+    """Send the signal to every process, as some hosts do, the sandboxed readers in their own sessions included."""
     tree = [*psutil.Process(child.popen.pid).children(recursive=True), psutil.Process(child.popen.pid)]
     for one in tree:
         one.send_signal(signal.SIGTERM)

@@ -34,13 +34,13 @@ from webapp.local.ports import free_port
 from webapp.local.redis import Server
 
 SMALLEST_PLAN = 20
-"""Connections to PostgreSQL, and as many to Redis. Two containers must fit in: a deploy starts the new before it stops
-the old."""
+"""Limits the connections to PostgreSQL, and those to Redis. Two containers must fit, since a deploy starts the new
+container before it stops the old."""
 GRACE_SECONDS = 12
 
 
 class Crowd:
-    """People's programs: each hands in one document after the other, and sends again what was not accepted."""
+    """Runs API clients: each hands in one document after the other, and sends refused documents again."""
 
     def __init__(self, token: str, address: str) -> None:
         self.address = address
@@ -72,7 +72,7 @@ class Crowd:
             self.refusals.append(f"{error.code} {error.read()!r}")
             error.close()
         except (OSError, http.client.HTTPException):
-            pass  # not there just now; what it is that became of the request, the key will tell
+            pass  # not reachable now; the idempotency key tells later whether the request arrived
         return None
 
     def go_home(self) -> None:
@@ -83,7 +83,7 @@ class Crowd:
 
 
 class Plan:
-    """The services of a small plan, and the containers on it."""
+    """Holds the services of a small plan, and the containers that use them."""
 
     def __init__(self, stack: ExitStack, addresses: dict[str, str], fake: FakeProvider) -> None:
         self.stack = stack
@@ -96,7 +96,7 @@ class Plan:
         )
 
     def start(self) -> tuple[Process, str]:
-        """Another container, answering, and its address."""
+        """Start another container, wait until it answers, and return it with its address."""
         port = str(free_port())
         child = self.stack.enter_context(process(["-m", "webapp", "all"], {**self.variables, "PORT": port}))
         self.containers.append(child)
@@ -107,7 +107,7 @@ class Plan:
 
 
 def tree_of(container: Process) -> list[psutil.Process]:
-    """Every process in it, the first one last."""
+    """Return every process of the container, the first process last."""
     try:
         first = psutil.Process(container.popen.pid)
         return [*first.children(recursive=True), first]
@@ -139,8 +139,8 @@ def plan(addresses: dict[str, str], small_redis: str, database: Database) -> Ite
         yield Plan(stack, {**small, "REDIS_URL": small_redis}, fake), fake
 
 
-class Most:
-    """Watches how many connections the containers hold at the same time."""
+class PeakConnections:
+    """Measures the maximum of connections that the containers hold at the same time."""
 
     def __init__(self, database: Database, redis_address: str) -> None:
         self.in_postgresql = self.in_redis = 0
@@ -152,8 +152,8 @@ class Most:
         with redis.Redis.from_url(redis_address) as connection:
             while not self._ended.wait(0.05):
                 with database.transaction() as session:
-                    held = factories.count(session, "pg_stat_activity WHERE usename LIKE 'few_%'")
-                self.in_postgresql = max(self.in_postgresql, held)
+                    connections = factories.count(session, "pg_stat_activity WHERE usename LIKE 'few_%'")
+                self.in_postgresql = max(self.in_postgresql, connections)
                 self.in_redis = max(self.in_redis, len(connection.client_list()) - 1)
 
     def stop(self) -> None:
@@ -162,7 +162,7 @@ class Most:
 
 
 class SignedIn:
-    """Somebody at a browser with the page of a job open."""
+    """Acts as a browser with the page of a job open."""
 
     def __init__(self, address: str) -> None:
         self._cookies = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
@@ -188,19 +188,19 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     first, address = small.start()
     person = SignedIn(address)
     crowd = Crowd(token, address)
-    most = Most(database, small_redis)
-    small.stack.callback(most.stop)
+    peak = PeakConnections(database, small_redis)
+    small.stack.callback(peak.stop)
     small.stack.callback(crowd.go_home)
 
-    # As one host does it: every process is told at once, and again, and killed if it is there after the grace.
+    # As some hosts do: signal every process at once, signal again, and kill what is left after the grace.
     factories.wait_until(lambda: len(crowd.accepted) >= 6 and fake.in_flight, within=40)
-    told = tree_of(first)
-    signal_all(told, signal.SIGTERM)
-    signal_all(told, signal.SIGTERM)
+    signalled = tree_of(first)
+    signal_all(signalled, signal.SIGTERM)
+    signal_all(signalled, signal.SIGTERM)
     assert first.wait(within=GRACE_SECONDS + 20) == 0, first.log
-    factories.wait_until(lambda: not any(map(lives, told)), what="the end of all its processes")
+    factories.wait_until(lambda: not any(map(is_alive, signalled)), what="the end of all its processes")
 
-    # A deploy on others: the new one answers before the old one is told; this time the old one is cut off at once.
+    # As other hosts deploy: the new container answers before the old one is stopped, here without any grace.
     second, address = small.start()
     crowd.address = address
     before = len(crowd.accepted)
@@ -209,12 +209,12 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     before = len(crowd.accepted)
     factories.wait_until(lambda: len(crowd.accepted) >= before + 5 and fake.in_flight, within=40)
     assert person.email in person.read(f"{crowd.address}/account")
-    told = tree_of(second)
-    signal_all(told, signal.SIGTERM)
-    signal_all(told, signal.SIGKILL)
+    signalled = tree_of(second)
+    signal_all(signalled, signal.SIGTERM)
+    signal_all(signalled, signal.SIGKILL)
     second.wait()
 
-    # The web process of the last one dies: what is being worked on is finished, and the host is told to start afresh.
+    # The web process of the last container dies: running work is finished, and the exit code makes the host restart it.
     factories.wait_until(lambda: len(crowd.accepted) >= before + 10, within=40)
     crowd.go_home()
     everything_ended(database, third)
@@ -227,7 +227,7 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     third.wait_for_log("web ended with -9")
     fake.release()
     assert third.wait() == 1, third.log
-    most.stop()
+    peak.stop()
 
     with database.transaction() as session:
         assert factories.state_of(session, last) is State.SUCCEEDED
@@ -236,15 +236,15 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     assert broken == []
     assert states == ["succeeded"]
     assert crowd.refusals == []
-    # What docs/deploy.md says of a web process and a worker, and of both again while a deploy goes on.
-    assert 8 < most.in_postgresql <= 2 * (4 + 4) < SMALLEST_PLAN
-    assert 7 < most.in_redis <= 2 * (2 + 5) < SMALLEST_PLAN
+    # The numbers in docs/deploy.md for a web process and a worker, twice during a deploy.
+    assert 8 < peak.in_postgresql <= 2 * (4 + 4) < SMALLEST_PLAN
+    assert 7 < peak.in_redis <= 2 * (2 + 5) < SMALLEST_PLAN
     for container in (first, second, third):
         assert "too many connections" not in container.log and "max number of clients" not in container.log
 
 
-def lives(process: psutil.Process) -> bool:
-    """One that has ended, and that nobody has asked about yet, does not."""
+def is_alive(process: psutil.Process) -> bool:
+    """Return True if the process runs. A zombie, which has ended but was not reaped yet, does not."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

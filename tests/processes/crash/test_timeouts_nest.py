@@ -1,4 +1,4 @@
-"""Call, attempt, queue, reservation: the inner limit fires first; each outer one holds when those inside it fail."""
+"""Call, attempt, queue, reservation: the innermost limit fires first; each outer limit holds if the inner ones fail."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_attempts_budget_holds_when_no_call_can_be_made(site: Opened) -> Non
         here.wait_for(second, State.SUCCEEDED)
         here.wait_for(first, State.SUCCEEDED)
         assert here.outcomes(second)[-1] == "succeeded"
-        assert set(here.outcomes(second)[:-1]) <= {"released"}  # waiting for a place costs no attempt
+        assert set(here.outcomes(second)[:-1]) <= {"released"}  # waiting for capacity does not count as an attempt
 
 
 @pytest.mark.crash

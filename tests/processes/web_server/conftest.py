@@ -1,4 +1,4 @@
-"""One site for all programs that are tried here: a real web process and a real worker that makes extracts."""
+"""One site for all programs of these tests: a real web process and a real worker that makes extracts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webapp.auth import api_tokens
 from webapp.local.ports import free_port
 
 SHORT_TEXTS = 1000
-"""Characters a document may have. Few, since schemathesis makes texts of exactly the largest length."""
+"""Limits the characters of a document. It is low, since schemathesis creates texts of exactly the maximum length."""
 
 
 @dataclass
 class ProgrammedSite:
-    """Where the site is, a token of an account there, and its web process."""
+    """Holds the address of the site, a token of an account, and its web process."""
 
     address: str
     token: str

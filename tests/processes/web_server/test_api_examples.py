@@ -1,4 +1,4 @@
-"""What docs/api.md and docs/embed.md tell a site developer to write, run as it stands; and what nobody would write."""
+"""The examples of docs/api.md and docs/embed.md, run unchanged, and requests that no developer would write."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ EXAMPLES, SEED = 5, 1
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """The examples of a language, in the order they stand in."""
+    """Return the examples of a language, in their order in the document."""
     found = re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert found
     return found
 
 
 def run(arguments: list[str], site: ProgrammedSite, where: Path) -> str:
-    """What the program wrote; fails with all it said when it fails."""
+    """Run the program and return its output. Fails with the whole output if the program fails."""
     variables = factories.environment({}, SITE=site.address, TOKEN=site.token, NO_PROXY="*")
     ended = subprocess.run(
         arguments, cwd=where, env=variables, capture_output=True, text=True, timeout=200, check=False
@@ -42,10 +42,10 @@ def run(arguments: list[str], site: ProgrammedSite, where: Path) -> str:
 
 
 def test_the_python_of_the_guide_works(programmed_site: ProgrammedSite, tmp_path: Path) -> None:
-    said = run([sys.executable, "-c", "\n".join(blocks(API, "python"))], programmed_site, tmp_path)
-    assert "succeeded None" in said or "succeeded {'done': 1, 'total': 1}" in said, said
-    assert "\nThe harbour committee met in March.\n" in said, said
-    assert re.search(r"^2\d{3}-.* The harbour committee met in March", said, re.MULTILINE), "the list names it"
+    output = run([sys.executable, "-c", "\n".join(blocks(API, "python"))], programmed_site, tmp_path)
+    assert "succeeded None" in output or "succeeded {'done': 1, 'total': 1}" in output, output
+    assert "\nThe harbour committee met in March.\n" in output, output
+    assert re.search(r"^2\d{3}-.* The harbour committee met in March", output, re.MULTILINE), "the list names it"
 
 
 def test_the_curl_of_both_guides_works(programmed_site: ProgrammedSite, tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_the_curl_of_both_guides_works(programmed_site: ProgrammedSite, tmp_path
 
 @pytest.mark.timeout(240)
 def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: Path) -> None:
-    """More by hand: the same command with more examples and another seed."""
-    said = run(
+    """Run schemathesis. For a longer run, use the same command with more examples and another seed."""
+    output = run(
         [
             str(SCHEMATHESIS),
             *("--config-file", str(factories.ROOT / "tests" / "support" / "schemathesis.toml")),
@@ -72,13 +72,13 @@ def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: P
         programmed_site,
         tmp_path,
     )
-    assert "No issues found" in said
-    tried = re.search(r"(\d+) generated, (\d+) passed", said)
-    assert tried and int(tried[1]) == int(tried[2]) > 200, said
+    assert "No issues found" in output
+    tried = re.search(r"(\d+) generated, (\d+) passed", output)
+    assert tried and int(tried[1]) == int(tried[2]) > 200, output
 
 
 def waited(site: ProgrammedSite, path: str, seconds: int) -> str:
-    """Why a waiting request was answered."""
+    """Return why a waiting request was answered."""
     request = urllib.request.Request(
         f"{site.address}{path}?wait={seconds}", headers={"Authorization": f"Bearer {site.token}"}
     )
@@ -87,14 +87,14 @@ def waited(site: ProgrammedSite, path: str, seconds: int) -> str:
 
 
 def waited_in_the_end(site: ProgrammedSite, path: str) -> str:
-    """The same of a request that got a place: the test itself may have been in the way for a moment."""
+    """Return the same for a request that got a slot: requests of the test itself may have taken it for a moment."""
     while (ended := waited(site, path, 25)) == "full":
         pass
     return ended
 
 
 def test_waiting_programs_leave_threads_to_others_and_let_the_process_end(programmed_site: ProgrammedSite) -> None:
-    """The last of this file: it ends the web process."""
+    """Check the end of the web process, so this test is the last of the file."""
     site = programmed_site
     with site.database.transaction() as session:
         job_id = factories.submit(session, site.account_id, b"a text that waits").job_id

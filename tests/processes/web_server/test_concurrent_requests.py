@@ -1,5 +1,5 @@
-"""What only a real server with several processes can show: clicks at the same moment, limits that hold across
-processes, and answers that arrive although the sender was still busy."""
+"""Tests that need a real server with several processes: simultaneous clicks, limits that hold across processes, and
+responses that arrive although the client was still sending."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Answer:
 
 @dataclass
 class Front:
-    """A site of three web processes behind one trusted proxy."""
+    """Runs a site of three web processes behind one trusted proxy."""
 
     port: int
     web: Process
     database: Database
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
-        """Over a connection of its own, that ends with the answer."""
+        """Send a request over its own connection, which ends with the response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, {"Connection": "close", **named})
@@ -62,7 +62,7 @@ class Front:
 
 @dataclass
 class Visitor:
-    """A browser's cookie and proof of origin."""
+    """Holds the cookie and the CSRF token of a browser."""
 
     front: Front
     cookie: str
@@ -124,7 +124,7 @@ def parts_of_a_form(ada: Visitor, content: bytes, **fields: str) -> tuple[bytes,
 
 @pytest.mark.parametrize("way", ["one form", "a form each"])
 def test_many_clicks_at_once_are_one_job_and_one_page(front: Front, ada: Visitor, way: str) -> None:
-    """Five clicks made five applications. Here they meet in three processes at the same moment."""
+    """Check that simultaneous clicks in three processes make one job; five clicks once made five."""
     before, words = front.count("jobs"), f"Clicked in {way}. {uuid.uuid4()}"
     keys = ["one"] * 9 if way == "one form" else [f"form {number}" for number in range(9)]
     with ThreadPoolExecutor(9) as threads:
@@ -140,7 +140,7 @@ def test_many_clicks_at_once_are_one_job_and_one_page(front: Front, ada: Visitor
 
 
 def test_a_made_up_address_or_another_process_is_no_way_around_a_limit(front: Front) -> None:
-    """A forged X-Forwarded-For gave a new identity a request, and counters in memory one a process."""
+    """Check that neither a forged X-Forwarded-For nor a change of the process gives a client a new counter."""
     guesser = Visitor.at(front, "/login")
 
     def guess(number: int, real: str) -> int:
@@ -154,7 +154,7 @@ def test_a_made_up_address_or_another_process_is_no_way_around_a_limit(front: Fr
 
 
 def test_documents_are_counted_for_the_account_wherever_it_comes_from(front: Front, ada: Visitor) -> None:
-    """Limit 5: of thirty submits over three processes, with made-up addresses, five pass; others are not held up."""
+    """Check that of thirty submits with forged addresses over three processes five pass, and other accounts go on."""
     bob = signed_in(front, "bob@example.org")
     with front.database.transaction() as session:
         account_id = session.execute(select(Account.id).where(Account.email == "bob@example.org")).scalar_one()
@@ -173,7 +173,7 @@ def test_documents_are_counted_for_the_account_wherever_it_comes_from(front: Fro
 
 
 def memory(web: Process) -> int:
-    """Peak of the largest of the web processes, in bytes."""
+    """Return the peak memory of the largest web process, in bytes."""
     children = Path(f"/proc/{web.popen.pid}/task/{web.popen.pid}/children").read_text().split()
     peaks = [re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text()) for pid in children]
     assert len(peaks) == PROCESSES
@@ -184,7 +184,7 @@ def memory(web: Process) -> int:
     "length", [LIMIT + 1, 10 * LIMIT, 60 * LIMIT], ids=["one byte over", "ten times", "sixty times"]
 )
 def test_whoever_sends_too_much_gets_the_page_and_no_reset_connection(front: Front, ada: Visitor, length: int) -> None:
-    """The server answered 413 while the browser was still sending, which then said "connection reset"."""
+    """Check the fix: the server answered 413 while the browser was still sending, which showed "connection reset"."""
     before = memory(front.web)
     body, kind = parts_of_a_form(ada, b"x" * length, title="A kept title")
     answer = front.ask("POST", "/jobs", body, Cookie=ada.cookie, Content_Type=kind)
@@ -214,7 +214,7 @@ def test_whoever_is_refused_at_once_gets_the_answer_too(front: Front, path: str)
 def test_a_paste_up_to_the_limit_passes_and_beyond_it_the_form_comes_back(
     front: Front, ada: Visitor, size: int, multipart: bool
 ) -> None:
-    """A field of more than 500 kB was a bare 413."""
+    """Check the fix: a field of more than 500 kB got a bare 413."""
     pasted = (f"{uuid.uuid4()} " + "word " * size)[:size].strip() + "."
     if multipart:
         body, kind = parts_of_a_form(ada, b"", text=pasted)

@@ -1,4 +1,4 @@
-"""What the server in front of the app does with requests as they come over the line, and when its process ends."""
+"""The HTTP server in front of the app: how it handles raw requests, and the end of its process."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def port() -> object:
 
 
 def refused(port: int, sent: bytes) -> bytes:
-    """What is said to it, to the end of the connection."""
+    """Send the bytes, check the refusal up to the end of the connection, and return its status."""
     with Line(port) as line:
         line.send(sent)
-        said = line.to_the_end()
-    head, _, body = said.partition(b"\r\n\r\n")
+        reply = line.to_the_end()
+    head, _, body = reply.partition(b"\r\n\r\n")
     assert b"Connection: close" in head and b"Content-Type: text/plain" in head and len(body) < 100
     return head[9:12]
 
@@ -81,7 +81,7 @@ def test_a_length_of_thousands_of_digits_is_refused(port: int) -> None:
 
 @pytest.mark.parametrize("sent", {**AMBIGUOUS, "many fields": TOO_LARGE["many fields"]}.values(), ids=lambda _: "")
 def test_waitress_alone_would_take_them(sent: bytes) -> None:
-    """The negative control."""
+    """Check, as a negative control, that waitress accepts these requests."""
     alone, ours = HTTPRequestParser(Adjustments()), RequestParser(_adjustments(Limits(), None))
     for parser in (alone, ours):
         parser.received(sent)
@@ -90,7 +90,7 @@ def test_waitress_alone_would_take_them(sent: bytes) -> None:
 
 
 def test_who_asks_first_whether_a_large_body_is_wanted_is_told_at_once(port: int) -> None:
-    """waitress said "continue", and refused it afterwards."""
+    """Check the fix: waitress sent "100 Continue" and refused the body afterwards."""
     asking = HEAD + b"Expect: 100-continue\r\nContent-Length: 200000000\r\n\r\n"
     assert refused(port, asking) == b"413"
     with Line(port) as line:
@@ -106,7 +106,7 @@ def test_the_limit_of_the_app_counts_for_who_asks_first() -> None:
 
 
 def test_a_body_that_is_too_large_is_refused_while_it_is_sent(port: int) -> None:
-    """The sender gets the answer and no reset, although it is still busy."""
+    """Check that a client that is still sending gets the response and no reset."""
     with Line(port) as line:
         line.send(HEAD + b"Content-Length: 200000000\r\n\r\n")
         for _ in range(100):
@@ -144,8 +144,8 @@ def test_an_older_client_gets_an_end_of_the_connection(port: int) -> None:
 def test_an_error_of_the_app_is_told_without_its_words() -> None:
     with serving() as (port, web):
         with Line(port) as line:
-            said = line.ask("/broken?secret=1")
-        assert said.startswith(b"HTTP/1.1 500 ") and b"Connection: close" in said
+            reply = line.ask("/broken?secret=1")
+        assert reply.startswith(b"HTTP/1.1 500 ") and b"Connection: close" in reply
         web.wait_for_log('"event": "request.broken"')
         assert "RuntimeError" in web.log and "secret" not in web.log and "/broken" not in web.log
 
@@ -158,7 +158,7 @@ def test_what_was_refused_is_not_quoted_in_the_log() -> None:
 
 
 class Asker(threading.Thread):
-    """Somebody who asks again and again over one connection, and opens another one only when told that it ends."""
+    """Sends requests over one connection, and opens another only if the server announces its end."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ def test_no_request_is_lost_when_processes_are_replaced() -> None:
 
 
 def recycled_beside(port: int, web: Process) -> Line:
-    """An open connection, while the process has been told to go by a request over another one."""
+    """Return an open connection to a process that a request over another connection has recycled."""
     kept = Line(port)
     assert kept.ask("/").startswith(b"HTTP/1.1 200")
     with Line(port) as other:
@@ -224,14 +224,14 @@ def recycled_beside(port: int, web: Process) -> Line:
 
 @pytest.mark.parametrize(("linger_seconds", "is_answered"), [(5, True), (0, False)], ids=["lingering", "at once"])
 def test_a_connection_that_was_kept_is_answered_once_more(linger_seconds: int, is_answered: bool) -> None:
-    """Closed at once, as the second case does, it would lose what is on its way."""
+    """Check that the request is answered. Closed at once, as in the second case, it would lose a request on its way."""
     limits = {**QUICK, "linger_seconds": linger_seconds}
     with serving(limits=limits, MAX_REQUESTS="20") as (port, web), recycled_beside(port, web) as kept:
         if not is_answered:
             assert kept.to_the_end() == b""
             return
-        said = kept.ask("/")
-        assert said.startswith(b"HTTP/1.1 200") and b"Connection: close" in said
+        reply = kept.ask("/")
+        assert reply.startswith(b"HTTP/1.1 200") and b"Connection: close" in reply
 
 
 def test_a_stop_answers_what_is_under_way_and_ends() -> None:
@@ -239,13 +239,13 @@ def test_a_stop_answers_what_is_under_way_and_ends() -> None:
         assert kept.ask("/").startswith(b"HTTP/1.1 200")
         line.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
         half.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1")
-        assert kept.ask("/").startswith(b"HTTP/1.1 200")  # the others were read before
+        assert kept.ask("/").startswith(b"HTTP/1.1 200")  # earlier requests were read before
         web.signal(signal.SIGTERM)
         factories.wait_until(lambda: "Handling signal: term" in web.log, within=10, what=lambda: web.log)
         half.send(b"2")
         for one in (line, half):
-            said = one.answer()
-            assert said.startswith(b"HTTP/1.1 200") and b"Connection: close" in said
+            reply = one.answer()
+            assert reply.startswith(b"HTTP/1.1 200") and b"Connection: close" in reply
         assert kept.to_the_end() == b""
         assert web.wait() == 0
 
@@ -286,8 +286,8 @@ def test_the_address_is_read_as_hosts_write_it(
 def test_one_address_of_both_kinds_is_enough(host: str) -> None:
     with serving(HOST=host) as (port, _), socket.create_connection(("::1", port), PATIENCE_SECONDS) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        said = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert f"0 ::1 {port} http".encode() in said
+        reply = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert f"0 ::1 {port} http".encode() in reply
 
 
 def test_a_socket_in_the_file_system_will_do(tmp_path: Path) -> None:
@@ -295,14 +295,16 @@ def test_a_socket_in_the_file_system_will_do(tmp_path: Path) -> None:
     with serving(also=f"unix:{path}"), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        said = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert said.startswith(b"HTTP/1.1 200") and said.endswith(b"0   http")
+        reply = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert reply.startswith(b"HTTP/1.1 200") and reply.endswith(b"0   http")
 
 
 def test_gunicorns_first_process_loads_nothing_of_the_app() -> None:
     asked = "import runpy, sys; runpy.run_path('gunicorn.conf.py'); print('webapp' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", asked], cwd=factories.ROOT, capture_output=True, text=True, check=True)
-    assert said.stdout == "False\n"
+    child = subprocess.run(
+        [sys.executable, "-c", asked], cwd=factories.ROOT, capture_output=True, text=True, check=True
+    )
+    assert child.stdout == "False\n"
 
 
 @pytest.mark.parametrize(
@@ -313,5 +315,7 @@ def test_there_are_no_more_connections_than_files_may_be_open(soft: int, hard: i
         f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}));"
         "from webapp.server.limits import connections_within_file_limit; print(connections_within_file_limit(1000))"
     )
-    said = subprocess.run([sys.executable, "-c", asked], cwd=factories.ROOT, capture_output=True, text=True, check=True)
-    assert int(said.stdout) == expected
+    child = subprocess.run(
+        [sys.executable, "-c", asked], cwd=factories.ROOT, capture_output=True, text=True, check=True
+    )
+    assert int(child.stdout) == expected

@@ -1,8 +1,8 @@
-"""The front that compose.yaml ships and docs/own-server.md describes: a real Caddy and a real nginx, with those very
-configurations, before a web process that is set up as on a real site.
+"""The proxies of compose.yaml and docs/own-server.md: a real Caddy and a real nginx with these configurations, in front
+of a web process that is set up as on a real site.
 
-compose.yaml published plain http with one trusted proxy that was not there: nobody could sign in, and everybody chose
-the address by which they were counted.
+compose.yaml once published plain http and trusted a proxy that did not exist: nobody could sign in, and each client
+chose the address by which it was counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Running = Callable[[Path, int], AbstractContextManager[Front]]
 
 
 def at(config: str, web_port: int) -> str:
-    """The documented configuration for localhost and the port of a test."""
+    """Return the documented configuration, for localhost and the port of a test."""
     return re.sub(r"(waybill\.)?example\.org", "localhost", config).replace("127.0.0.1:8000", f"127.0.0.1:{web_port}")
 
 
@@ -57,7 +57,7 @@ def nginx_with_prefix(directory: Path, web_port: int) -> AbstractContextManager[
 
 @contextmanager
 def real_site(addresses: dict[str, str], base_url: str) -> Iterator[tuple[int, Process]]:
-    """The web process as docs/own-server.md sets it up; gives its port."""
+    """Start the web process as docs/own-server.md sets it up, and yield its port."""
     port = free_port()
     written = dict(line.split("=", 1) for line in blocks("ini")[0].splitlines())
     ours = {"WAYBILL_DEMO": "0", "AI_PROVIDER": "openai", "QUEUE_NAME": factories.QUEUE, "SECRET_KEY": "s" * 40}
@@ -108,13 +108,13 @@ def test_nobody_chooses_the_address_they_are_counted_by(visitor: Visitor) -> Non
 
 
 def test_past_the_proxy_everybody_does(visitor: Visitor) -> None:
-    """Control, and why the web process is not published."""
+    """Check the control, which shows why the web process is not published."""
     as_a_proxy = {"X_Forwarded_Host": f"localhost:{visitor.front.https}", "X_Forwarded_Proto": "https"}
     assert visitor.guesses(12, past=True, **as_a_proxy) == [401] * 12
 
 
 def test_a_client_cannot_say_how_it_came(visitor: Visitor) -> None:
-    """What it writes into the headers of a proxy is replaced. Past the proxy it is believed, which is the control."""
+    """Check that the proxy replaces forged headers. Past the proxy they are believed, which is the control."""
     forged = {"X_Forwarded_Proto": "http", "X_Forwarded_Host": "evil.example"}
     for past in (False, True):
         answer = visitor.ask("POST", "/login", {}, past=past, **forged)
@@ -122,14 +122,14 @@ def test_a_client_cannot_say_how_it_came(visitor: Visitor) -> None:
 
 
 def test_a_client_cannot_put_a_path_before_every_address(visitor: Visitor) -> None:
-    """gunicorn takes SCRIPT_NAME from a header of whoever is on the same machine, as the proxy is."""
+    """Check a forged SCRIPT_NAME: gunicorn accepts that header from clients on the same machine, as the proxy is."""
     with socket.create_connection(("127.0.0.1", visitor.web_port), 20) as connection:
         head = (
             "GET //evil.example/login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nSCRIPT_NAME: //evil.example\r\n\r\n"
         )
         connection.sendall(head.encode())
-        said = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert b'="//evil' not in said and said.startswith(b"HTTP/1.1 404"), said[:300]
+        reply = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b'="//evil' not in reply and reply.startswith(b"HTTP/1.1 404"), reply[:300]
 
 
 @pytest.mark.parametrize("run", [caddy_with_prefix, nginx_with_prefix])

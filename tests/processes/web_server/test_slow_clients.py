@@ -1,7 +1,7 @@
-"""Eight clients that sent half a request kept all eight threads, and the site was gone for everybody.
+"""Slow clients: eight clients that sent half a request once kept all eight threads, and nobody could use the site.
 
-Here a hundred do, in each of six ways, while other people ask for pages. How fast those are answered is measured by
-`python -m benchmarks.slow_clients`; here they only have to be answered.
+Here a hundred do it, in each of six ways, while other users load pages. `python -m benchmarks.slow_clients` measures
+how fast these pages are; here they only have to load.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENDED_BY = {
 
 @contextmanager
 def site_with(addresses: dict[str, str], *arguments: str) -> Iterator[Site]:
-    """The site with the deadlines of a test, and somebody in it who has handed in 2 MB."""
+    """Yield a site with short deadlines, and a user who has handed in 2 MB."""
     settings, port = factories.settings(addresses), free_port()
     factories.empty_redis(addresses["REDIS_URL"])
     with Database(settings, "waybill-test") as database, database.transaction() as session:
@@ -79,7 +79,7 @@ def test_other_people_are_answered_and_slow_clients_are_not_kept(site: Site, kin
 
 @pytest.mark.parametrize("kind", [Attack.HALF_HEAD, Attack.HALF_BODY, Attack.DRIPPING_BODY])
 def test_with_gunicorns_own_threads_the_same_clients_stop_the_site(addresses: dict[str, str], kind: Attack) -> None:
-    """The negative control."""
+    """Check the negative control."""
     with site_with(addresses, "--worker-class", "gthread") as site:
         assert visit(site.port, "/healthz") is not None
         _, thread = attack(site, kind, SECONDS)
@@ -97,9 +97,9 @@ def test_who_does_not_finish_a_request_is_told_in_words_and_logged_without_them(
     with serving() as (port, web):
         with Line(port) as line:
             line.send(sent)
-            said = line.to_the_end()
-        assert said.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in said
-        assert b"Content-Type: text/plain" in said and said.endswith(b".\n")
+            reply = line.to_the_end()
+        assert reply.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in reply
+        assert b"Content-Type: text/plain" in reply and reply.endswith(b".\n")
         web.wait_for_log('"event": "request.refused"')
         [logged] = [json.loads(one) for one in web.log.splitlines() if "request.refused" in one]
         assert logged["status"] == 408 and logged["times"] == 1 and logged["why"].startswith("slow ")
@@ -110,13 +110,13 @@ def test_a_steady_upload_and_a_steady_reader_may_take_longer_than_a_deadline() -
         line.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n")
         waiting = threading.Event()
         for _ in range(30):
-            waiting.wait(0.1)  # a pace, not a fact to wait for: three times the deadline in all
+            waiting.wait(0.1)  # sets the pace: three times the deadline in all
             line.send(b"x" * 100)
         assert b"3000 127.0.0.1" in line.answer()
 
 
 def test_an_answer_that_nobody_reads_keeps_neither_thread_nor_room() -> None:
-    """More readers than threads, each of a stream that is made while it is read."""
+    """Check with more readers than threads, each of a stream that is generated while it is read."""
     with serving() as (port, web):
         lines = [Line(port, SO_RCVBUF=4096) for _ in range(8)]
         for line in lines:
@@ -141,11 +141,11 @@ def test_bodies_that_are_too_much_together_are_refused_the_slowest_first() -> No
             waiting = threading.Event()
             for _ in range(50):
                 line.send(b"y" * 16_000)
-                waiting.wait(0.03)  # a pace, not a fact to wait for: slower than the others were, but steady
+                waiting.wait(0.03)  # sets the pace: slower than the others were, but steady
             assert b"800000 127.0.0.1" in line.answer()
         for line in lines:
-            said = line.to_the_end()
-            assert said.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 10" in said
+            reply = line.to_the_end()
+            assert reply.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 10" in reply
             line.__exit__()
 
 
@@ -154,7 +154,7 @@ def test_more_connections_than_may_be_push_out_those_that_wait_longest(sent: byt
     with serving(limits={**QUICK, "head_seconds": 60, "max_connections": 20}) as (port, web):
         lines = [Line(port) for _ in range(60)]
         for line in lines:
-            with suppress(ConnectionError):  # it may have been pushed out already
+            with suppress(ConnectionError):  # the server may have closed it already
                 line.send(sent)
         with Line(port) as line:
             assert line.ask("/").startswith(b"HTTP/1.1 200")

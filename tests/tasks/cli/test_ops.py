@@ -1,4 +1,4 @@
-"""Operators at a site with a real worker: replay, flush, drain, resume with a limit."""
+"""Operator commands at a site with a real worker: replay, flush, drain, resume with a limit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def replay(settings: Settings, jobs: list[uuid.UUID], cause: Cause, note: str) -
 
 
 def test_replaying_again_while_they_run_doubles_nothing(site: Opened, addresses: dict[str, str]) -> None:
-    """Ten fail of a refused key, are replayed, and replayed again while they run; five fail again and are replayed."""
+    """Let ten jobs fail, replay them, replay them again while they run, and replay the five that fail again."""
     with site({"mode": "auth"}, slots=12) as here:
         settings = factories.settings(addresses, ai_provider="openai", openai_api_key="test")
         jobs = [here.submit(f"Report {n}, {'marked' if n < 5 else 'plain'}.".encode()) for n in range(10)]
@@ -79,13 +79,13 @@ def test_replaying_again_while_they_run_doubles_nothing(site: Opened, addresses:
 def test_what_is_flushed_and_emptied_is_rebuilt_from_the_rows(
     site: Opened, database: Database, queue: DeliveryQueue
 ) -> None:
-    """Five queued, two running, two waiting to retry: the queue is emptied by RQ's own hand, and then Redis flushed."""
+    """Empty the queue by RQ's own command, then flush Redis, while jobs are queued, running and waiting to retry."""
     with site({"mode": "gate"}, slots=2) as here:
         running = [here.submit(f"Running {n}.".encode()) for n in range(2)]
         here.fake.wait_for_requests(2)
         jobs = [*running]
         with database.transaction() as session:
-            gate.pause(session, factories.QUEUE, by="ops")  # only to bring them about
+            gate.pause(session, factories.QUEUE, by="ops")  # only to set them up
             for n in range(2):
                 job = factories.submit(session, here.account_id, f"Retrying {n}.".encode()).job_id
                 transitions.retry_later(
@@ -138,8 +138,8 @@ def test_a_drain_lets_what_is_active_finish_and_nothing_begin_and_a_limit_is_kep
             assert session.execute(text("SELECT max(number) FROM deliveries")).scalar_one() == 1, "none was burnt"
         settings = factories.settings(addresses, ai_provider="openai", openai_api_key="test")
         assert ops.status(settings)[0].startswith("work: stopped: ")
-        said = ops.resume(settings, note="carefully", at_once=1, keep_lane=False)
-        assert "open, at most 1 at once" in said[0] and "(carefully)" in said[0]
+        lines = ops.resume(settings, note="carefully", at_once=1, keep_lane=False)
+        assert "open, at most 1 at once" in lines[0] and "(carefully)" in lines[0]
         for job in [*jobs, late]:
             here.wait_for(job, State.SUCCEEDED, within=40)
         with here.database.transaction() as session:

@@ -44,9 +44,9 @@ def test_a_dry_run_a_replay_and_a_second_one_say_what_they_do(
 ) -> None:
     quota = [fail(database, account_id, f"text {n}".encode(), Category.QUOTA) for n in range(3)]
     other = fail(database, account_id, b"another text", Category.CONTENT_POLICY)
-    said = replays.dry_run(settings, [], category="quota", code=None)
-    assert said[0].startswith("quota: 3 jobs, the oldest from ")
-    assert said[1:] == ["  would be replayed: 3", "This was a dry run: nothing was changed."]
+    lines = replays.dry_run(settings, [], category="quota", code=None)
+    assert lines[0].startswith("quota: 3 jobs, the oldest from ")
+    assert lines[1:] == ["  would be replayed: 3", "This was a dry run: nothing was changed."]
     assert replays.listed(settings) == []
 
     assert "  to be replayed: 3" in replay(settings, category="quota")
@@ -106,9 +106,9 @@ def test_the_work_is_paused_drained_and_resumed(settings: Settings, database: Da
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
         claim = factories.claim(session, job_id)
-    said = ops.pause(settings, note="a deploy")
-    assert said[0].startswith("work: paused: nothing more is handed to the queue, since ") and "(a deploy)" in said[0]
-    assert said[1] == "active: 1"
+    lines = ops.pause(settings, note="a deploy")
+    assert lines[0].startswith("work: paused: nothing more is handed to the queue, since ") and "(a deploy)" in lines[0]
+    assert lines[1] == "active: 1"
     lines: list[str] = []
     assert not ops.drain(settings, note=None, timeout=0, say=lines.append)
     assert lines[0] == "active: 1" and lines[1].startswith(f"still active: {reference_of(job_id)}, since ")
@@ -124,9 +124,9 @@ def test_the_work_is_paused_drained_and_resumed(settings: Settings, database: Da
     assert ops.drain(settings, note=None, timeout=None, say=end_it)
     assert lines == ["active: 1", "active: 0", "Nothing is active. Claims stay stopped until `ops resume`."]
     assert ops.status(settings)[0].startswith("work: stopped: nothing more")
-    said = ops.resume(settings, note=None, at_once=2, keep_lane=False)
-    assert said[0].startswith("work: open, at most 2 at once, since ")
-    assert said[1] == f"lane {settings.lane}: was open, nothing to resume"
+    lines = ops.resume(settings, note=None, at_once=2, keep_lane=False)
+    assert lines[0].startswith("work: open, at most 2 at once, since ")
+    assert lines[1] == f"lane {settings.lane}: was open, nothing to resume"
     assert ops.resume(settings, note=None, at_once=2, keep_lane=True)[0].endswith("nothing to resume")
     ops.resume(settings, note=None, at_once=None, keep_lane=True)
     with database.transaction() as session:
@@ -140,5 +140,5 @@ def test_who_ran_out_of_time_in_a_pause_is_named_at_the_resume(
         gate.pause(session, settings.queue_name, by="ops")
         job_id = factories.submit(session, account_id).job_id
         transitions.fail_waiting(session, job_id, category=Category.DEADLINE, code="paused")
-    said = ops.resume(settings, note=None, at_once=None, keep_lane=True)
-    assert said[1].startswith("ran out of time while paused: 1. Put them back with `jobs replay --category deadline")
+    lines = ops.resume(settings, note=None, at_once=None, keep_lane=True)
+    assert lines[1].startswith("ran out of time while paused: 1. Put them back with `jobs replay --category deadline")

@@ -1,4 +1,4 @@
-"""What nobody waits for any more is taken back at the provider: once, and whatever ended the job."""
+"""Responses that no job needs any more are cancelled at the provider: once, and however the job ended."""
 
 from __future__ import annotations
 
@@ -132,5 +132,5 @@ def test_a_document_deleted_while_its_request_is_handed_over_leaves_nothing_at_t
     working.join(20)
     assert ended == [None]
     assert (here.count("left_responses"), here.count("jobs")) == (1, 0)
-    here.withdrawals.step()  # the fake knows no such response: it is gone
+    here.withdrawals.step()  # the fake does not know this response: it is gone
     assert here.count("left_responses") == 0

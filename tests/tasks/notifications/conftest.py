@@ -1,4 +1,4 @@
-"""A certificate authority of the tests' own, and notices that are to be sent."""
+"""A certificate authority for the tests, and notifications to send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.ledger.notifications.outbox import PendingNotification
 
 @dataclass(frozen=True)
 class Certificates:
-    """What a server shows, by the name in it, and what a client trusts."""
+    """Holds the certificates of servers, by host name, and the authority that clients trust."""
 
     client: ssl.SSLContext
     server: Callable[[str], ssl.SSLContext]
@@ -26,7 +26,7 @@ class Certificates:
 
 @pytest.fixture(scope="module")
 def certificates() -> Certificates:
-    """An authority that is made for this run and that nobody else trusts."""
+    """Create an authority for this run, which no other client trusts."""
     authority = trustme.CA()
     client = ssl.create_default_context()
     authority.configure_trust(client)
@@ -40,7 +40,7 @@ def certificates() -> Certificates:
 
 
 def notice(channel: Channel, target: str, **changed: Any) -> PendingNotification:
-    """One message to send."""
+    """Return a notification to send."""
     values: dict[str, Any] = {
         "id": uuid.uuid4(),
         "key": "job_7_2",

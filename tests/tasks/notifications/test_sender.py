@@ -1,4 +1,4 @@
-"""What is owed is sent, by any number of senders; what cannot be sent harms nothing else."""
+"""Pending notifications are sent, by any number of senders; a notification that cannot be sent harms no other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def mailing(settings: Settings, mailbox: MailReceiver, **more: Any) -> Settings:
 
 
 def send_all(database: Database, settings: Settings) -> int:
-    """One step of each sender of a process, to its end."""
+    """Run a step of each sender of a process, and wait until its tries have ended."""
     taken = 0
     for sender in senders(database.transaction, settings):
         taken += sender.step()
@@ -90,8 +90,8 @@ def test_both_ways_of_telling_arrive_once(
     come_due(database)
     assert send_all(database, ours) == 0
     assert secret is not None
-    said = Webhook(secret).verify(hook.received[0].body, dict(hook.received[0].headers))
-    assert said["data"]["id"] == str(job_id)
+    payload = Webhook(secret).verify(hook.received[0].body, dict(hook.received[0].headers))
+    assert payload["data"]["id"] == str(job_id)
     assert mailbox.received[0]["To"] == "ada@example.org"
     assert (len(hook.received), len(mailbox.received)) == (1, 1)
 
@@ -258,7 +258,7 @@ def test_an_answer_of_an_address_that_was_left_meanwhile_switches_nothing_off(
 
 
 def waits(database: Database) -> list[float]:
-    """Seconds until each notice is due, in the order of their keys."""
+    """Return the seconds until each notification is due, in the order of their keys."""
     with database.transaction() as session:
         due = text("SELECT extract(epoch FROM due_at - now()) FROM notices ORDER BY key")
         return [float(seconds) for seconds in session.execute(due).scalars()]

@@ -1,4 +1,4 @@
-"""A mail reaches a real mail server, encrypted, once known by its Message-ID; each refusal is a word of its own."""
+"""A mail reaches a real mail server, encrypted, with its Message-ID; each kind of refusal has its own code."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_a_person_wrote_cannot_become_a_header(receiver: MailReceiver) -> N
 
 
 def test_a_mail_that_opens_something_is_signed_when_it_is_made(receiver: MailReceiver) -> None:
-    """How a password reset is told: the row holds who and a stamp, and no link."""
+    """Return the notification of a password reset: its row holds the account and a stamp, and no link."""
     facts = {"account": "ada", "stamp": "s"}
     assert outcome(post_to(receiver.port), what="password.reset", facts=facts) is None
     assert "https://waybill.example.org/reset/" in receiver.received[0].get_content()

@@ -1,4 +1,4 @@
-"""A webhook reaches the address that was checked, by TLS, signed; and nothing else can be made of it."""
+"""A webhook reaches the address that was checked, by TLS and signed, and cannot be misused for anything else."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_what_arrives_is_signed_and_the_same_at_each_try(receiver: WebhookReceiv
     assert first.headers["webhook-id"] == second.headers["webhook-id"] == "job_7_2"
     assert first.path == "/hook?for=ada"
     assert first.headers["host"] == receiver.url.removeprefix("https://")
-    said = Webhook(SECRET).verify(first.body, dict(first.headers))
-    assert said == first.said
-    assert (said["type"], said["timestamp"]) == ("job.succeeded", "2026-11-29T12:00:00+00:00")
-    assert said["data"]["id"] == "7"
+    payload = Webhook(SECRET).verify(first.body, dict(first.headers))
+    assert payload == first.said
+    assert (payload["type"], payload["timestamp"]) == ("job.succeeded", "2026-11-29T12:00:00+00:00")
+    assert payload["data"]["id"] == "7"
     with pytest.raises(WebhookVerificationError):
         Webhook(SECRET).verify(first.body.replace("succeeded", "failed"), dict(first.headers))
 
@@ -101,7 +101,7 @@ def test_the_certificate_has_to_be_that_of_the_name(certificates: Certificates, 
 
 
 def test_the_limit_is_by_the_wall_clock(certificates: Certificates) -> None:
-    """A server that sends a byte now and then keeps every single read within its time."""
+    """Check the limit with a server that sends a byte now and then, so that no single read times out."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         post = WebhookPost(loopback=True, exchange_seconds=0.8)
@@ -145,7 +145,7 @@ def test_this_machine_is_out_of_reach_unless_it_is_set(receiver: WebhookReceiver
 def test_a_name_that_changes_its_address_after_the_check_changes_nothing(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DNS rebinding: the first answer passes the check, every later one leads to where nobody may go."""
+    """Check DNS rebinding: the first answer passes the check, all later answers are internal addresses."""
     with (
         webhook_receiver(context=certificates.server("moving.test")) as allowed,
         webhook_receiver(

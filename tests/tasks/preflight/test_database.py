@@ -1,4 +1,4 @@
-"""What preflight says of settings, rows and schema; each check is seen failing."""
+"""The findings of preflight about settings, rows and schema; each check is seen failing."""
 
 from __future__ import annotations
 

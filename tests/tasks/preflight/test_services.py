@@ -1,4 +1,4 @@
-"""What preflight says of the servers, against real ones in the state it is to notice; each check is seen failing."""
+"""The findings of preflight about real servers in the states that it must notice; each check is seen failing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_worker(database: Database) -> None:
 
 @pytest.fixture
 def own(own_redis: Server, settings: Settings) -> Iterator[tuple[Settings, Redis]]:
-    """Settings with a Redis that a test may spoil, and a client of it."""
+    """Yield settings with a Redis that a test may break, and a client of it."""
     with Redis.from_url(own_redis.address) as client:
         yield at_redis(settings, own_redis.address), client
 
@@ -121,7 +121,7 @@ def test_a_database_with_few_connections_and_one_whose_clock_is_off(
 
 @pytest.fixture
 def pgbouncer(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Addresses of a real PgBouncer in each mode, before the database of this run."""
+    """Yield the URLs of a real PgBouncer in each mode, in front of the database of this run."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed: apt-get install pgbouncer")
@@ -187,7 +187,7 @@ def test_memory_is_held_against_what_the_plan_gives(settings: Settings, tmp_path
 def test_the_grace_of_a_host_is_what_a_process_lived_after_the_signal(
     addresses: dict[str, str], database: Database, settings: Settings
 ) -> None:
-    """The test is the host: it says stop, waits a little, and kills."""
+    """Act as the host: send the stop signal, wait a little, and kill."""
 
     def lived() -> float:
         with database.transaction() as session:

@@ -1,4 +1,4 @@
-"""Postpone, deliver, settle on claim: what is owed reaches the queue, whatever Redis forgets."""
+"""Owed deliveries reach the queue, whatever Redis loses: postponed, sent, and consumed by a claim."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import factories
 
 @pytest.fixture
 def dispatcher(database: Database, queue: DeliveryQueue) -> Dispatcher:
-    queue.remember()  # so that a fresh Redis is no news
+    queue.remember()  # so that the empty Redis does not count as flushed
     return Dispatcher(database.transaction, queue)
 
 

@@ -1,4 +1,4 @@
-"""The scheduler keeps to the connections that its process has: docs/deploy.md promises a number, and plans count."""
+"""The scheduler uses only its process's connections: docs/deploy.md promises a number, and plans limit it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.local.redis import Server
 
 
 def opened_by_a_step(own_redis: Server, settings: Settings, *, as_rq_makes_it: bool) -> int:
-    """Return how many connections a step of the scheduler opens besides the one its process has."""
+    """Return how many connections a step of the scheduler opens in addition to that of its process."""
     ours = connect(
         settings.model_copy(update={"redis_url": type(settings.redis_url)(own_redis.address)}), connections=1
     )

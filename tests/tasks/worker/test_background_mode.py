@@ -1,4 +1,4 @@
-"""A request that is handed over is asked about, and not made again."""
+"""A background response is polled, and not requested again."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_what_crashes_lost_is_repeated_once_at_most_until_somebody_says_again(at
 
 
 def lose_a_call(here: WorkerHarness, job: uuid.UUID) -> None:
-    """What a crash between the provider's yes and our note of it leaves behind, and the lease's end."""
+    """Leave the rows of a crash after the provider accepted a request and before we noted it, and let the lease end."""
     call = calls.NewCall("summarise", here.tools.settings.lane, "openai", "m", 16, 60, background=True)
     with here.database.transaction() as session:
         factories.let_the_wait_be_over(session, job)
@@ -203,7 +203,7 @@ def test_one_long_document_leaves_places_to_others(at: OpenBench) -> None:
     here = at({"mode": "ok", "polls": 1}, call_chars=200, parts_at_once=2, provider_concurrency=3)
     job = here.handed_over(content=LONG)
     assert here.outcomes(job) == ["open", "open"]
-    other = here.handed_over()  # finds the third place
+    other = here.handed_over()  # finds the third slot free
     assert len(here.generations) == 3
     steps: list[str] = []
     while here.attempt(job) is not State.SUCCEEDED:

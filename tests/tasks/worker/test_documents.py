@@ -1,4 +1,4 @@
-"""Bad documents and good ones through one real worker: each bad one ends at once, in words, and costs nobody else."""
+"""Bad and good documents in one real worker: each bad document fails at once, with a message, and harms no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real worker serves one job of somebody soon, though somebody else has handed in many before."""
+"""A real worker soon serves the single job of a user, even after another user has handed in many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One worker, 200 calls in the air, a handful of connections."""
+"""One worker with 200 calls in flight needs only a few connections."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def test_two_hundred_slow_answers_are_waited_for_at_once_over_few_connections(
     queue.connection.connection_pool.disconnect()
     port = str(free_port())
     with FakeProvider() as fake, psycopg.connect(addresses["DATABASE_URL"], autocommit=True) as watch:
-        fake.script([{"mode": "gate"}])  # an answer that takes as long as it takes until all have asked
+        fake.script([{"mode": "gate"}])  # no answer comes before all have sent their request
         provider = asking(fake, PROVIDER_CONCURRENCY=JOBS)
         web = process(
             ["-m", "gunicorn", "wsgi:app"], factories.environment(addresses, HOST="127.0.0.1", PORT=port, **provider)
         )
-        # What this test process itself still holds, from earlier tests too, is not the site's.
+        # Connections of this test process, from earlier tests too, do not belong to the site.
         with redis.Redis.from_url(addresses["REDIS_URL"]) as r:
             ours = {client["id"] for client in r.client_list()}
         pids = [pid for (pid,) in watch.execute("SELECT pid FROM pg_stat_activity").fetchall()]
         with web, redis.Redis.from_url(addresses["REDIS_URL"]) as r:
             address = f"http://127.0.0.1:{port}"
             factories.wait_until(lambda: answers(f"{address}/healthz"), within=30)
-            for _ in range(3):  # so that the web process holds all the connections it ever will
+            for _ in range(3):  # so that the web process opens all the connections that it ever needs
                 factories.all_at_once([lambda: answers(f"{address}/readyz")] * 4)
             in_redis = in_postgresql = 0
 

@@ -1,4 +1,4 @@
-"""Documents that give orders: what is sent of them, and what becomes of an answer that obeys."""
+"""Documents with instructions for the model: the request that is sent, and the fate of an answer that obeys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPORT = f"The pier is closed until August. See {OWN} for the plan."
 
 @dataclass(frozen=True)
 class Injection:
-    """A document with an order in it, the answer of a model that obeyed, and what of it a person may read."""
+    """Holds a document with an instruction, the answer of a model that obeyed, and the part that a user may read."""
 
     name: str
     order: str
@@ -95,7 +95,7 @@ INJECTIONS = [
 
 
 def check_request(here: Site, number: int, injection: Injection) -> str:
-    """The document stands between two lines that it does not hold, and nowhere else. The line."""
+    """Check that the document is only between two equal lines that it does not contain, and return that line."""
     (seen,) = [seen for seen in here.fake.requests if f"Document number {number}." in seen.body.decode()]
     sent = json.loads(seen.body)
     rules, data = sent["instructions"], sent["input"]
@@ -110,7 +110,7 @@ def check_request(here: Site, number: int, injection: Injection) -> str:
 
 
 def check_page(person: Person, job: uuid.UUID, injection: Injection) -> None:
-    """Nothing on the page is alive, and the file that is downloaded points to nothing but what the document says."""
+    """Check that the page has no active content, and that the downloaded file links only to what the document says."""
     page = person.get(f"/jobs/{job}")
     assert page.status_code == 200
     assert live_parts(page.text) == []

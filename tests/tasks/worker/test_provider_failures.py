@@ -1,4 +1,4 @@
-"""What the provider may do to us, and what a person sees of it: real worker, real SDK, real sockets."""
+"""Failures of the provider, and what a user sees of them: real worker, real SDK, real sockets."""
 
 from __future__ import annotations
 
