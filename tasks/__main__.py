@@ -74,26 +74,28 @@ def _preflight_parser(check: argparse.ArgumentParser) -> None:
 def _job_parsers(jobs: argparse.ArgumentParser) -> None:
     """Add the commands of `python -m tasks jobs …`."""
     choices = jobs.add_subparsers(required=True, metavar="WHAT")
-    many = choices.add_parser("list", help="the newest jobs, a line each")
-    many.add_argument("--state", type=State, choices=list(State), metavar="STATE")
-    many.add_argument("--category", metavar="CATEGORY", help="only those with this cause")
-    many.add_argument("--limit", type=int, default=50, metavar="N")
-    many.set_defaults(
+    list_jobs = choices.add_parser("list", help="the newest jobs, a line each")
+    list_jobs.add_argument("--state", type=State, choices=list(State), metavar="STATE")
+    list_jobs.add_argument("--category", metavar="CATEGORY", help="only those with this cause")
+    list_jobs.add_argument("--limit", type=int, default=50, metavar="N")
+    list_jobs.set_defaults(
         run=lambda settings, given: _say(
             cli_jobs.listed(settings, state=given.state, category=given.category, limit=given.limit)
         )
     )
-    one = choices.add_parser("show", help="one job with its attempts, calls and events")
-    one.add_argument("job", metavar="ID_OR_REFERENCE")
-    one.set_defaults(run=lambda settings, given: _say(cli_jobs.shown(settings, given.job)))
+    show = choices.add_parser("show", help="one job with its attempts, calls and events")
+    show.add_argument("job", metavar="ID_OR_REFERENCE")
+    show.set_defaults(run=lambda settings, given: _say(cli_jobs.shown(settings, given.job)))
     parsers.add_replays(choices)
-    away = choices.add_parser("cancel", help="end a job, as its owner would")
-    away.add_argument("job", metavar="ID_OR_REFERENCE")
-    away.set_defaults(run=lambda settings, given: _say(cli_jobs.cancelled(settings, given.job)))
-    out = choices.add_parser("export", help="every row of the site as lines of JSON, to stdout; holds all documents")
-    out.set_defaults(run=export)
-    back_in = choices.add_parser("import", help="fill an empty database with an export, from stdin")
-    back_in.set_defaults(run=lambda settings, _: _say(cli_jobs.imported(settings, sys.stdin)))
+    cancel = choices.add_parser("cancel", help="end a job, as its owner would")
+    cancel.add_argument("job", metavar="ID_OR_REFERENCE")
+    cancel.set_defaults(run=lambda settings, given: _say(cli_jobs.cancelled(settings, given.job)))
+    export_all = choices.add_parser(
+        "export", help="every row of the site as lines of JSON, to stdout; holds all documents"
+    )
+    export_all.set_defaults(run=export)
+    import_all = choices.add_parser("import", help="fill an empty database with an export, from stdin")
+    import_all.set_defaults(run=lambda settings, _: _say(cli_jobs.imported(settings, sys.stdin)))
 
 
 def export(settings: Settings, _: argparse.Namespace) -> int:

@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 def add_replays(choices: Commands) -> None:
     """Add `python -m tasks jobs replay` and `jobs replays`."""
-    back = choices.add_parser("replay", help="put failed jobs back: same identity, new deadline")
-    back.add_argument("jobs", nargs="*", metavar="ID_OR_REFERENCE")
-    back.add_argument(
+    replay = choices.add_parser("replay", help="put failed jobs back: same identity, new deadline")
+    replay.add_argument("jobs", nargs="*", metavar="ID_OR_REFERENCE")
+    replay.add_argument(
         "--category", type=Category, choices=list(Category), metavar="CATEGORY", help="all with this cause"
     )
-    back.add_argument("--code", metavar="CODE", help="of these, only those with this code")
-    back.add_argument("--cause", type=Cause, choices=list(Cause), metavar="CAUSE", help=f"why: {', '.join(Cause)}")
-    back.add_argument("--note", type=_note, metavar="TEXT", help="why, in your words, for the history")
-    back.add_argument("--dry-run", action="store_true", help="only say what would happen")
-    back.add_argument(
+    replay.add_argument("--code", metavar="CODE", help="of these, only those with this code")
+    replay.add_argument("--cause", type=Cause, choices=list(Cause), metavar="CAUSE", help=f"why: {', '.join(Cause)}")
+    replay.add_argument("--note", type=_note, metavar="TEXT", help="why, in your words, for the history")
+    replay.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    replay.add_argument(
         "--per-minute",
         type=_number(1, replays.FASTEST_PER_MINUTE),
         default=PER_MINUTE,
         metavar="N",
         help=f"how many go back in a minute (default: {PER_MINUTE})",
     )
-    back.set_defaults(run=lambda settings, given: _replay(settings, given, back))
-    begun = choices.add_parser("replays", help="the replays, how far they are; or stop one")
-    begun.add_argument("--stop", metavar="ID", help="put no more of its jobs back")
-    begun.add_argument("--note", type=_note, metavar="TEXT", help="why, for the history")
-    begun.set_defaults(
+    replay.set_defaults(run=lambda settings, given: _replay(settings, given, replay))
+    list_replays = choices.add_parser("replays", help="the replays, how far they are; or stop one")
+    list_replays.add_argument("--stop", metavar="ID", help="put no more of its jobs back")
+    list_replays.add_argument("--note", type=_note, metavar="TEXT", help="why, for the history")
+    list_replays.set_defaults(
         run=lambda settings, given: _print(
             cli_replays.stopped(settings, given.stop, note=given.note) if given.stop else cli_replays.listed(settings)
         )

@@ -29,7 +29,7 @@ def rate_limit(stage: Stage) -> None:
     stage.recovered()
     waited = stage.fake.requests[1].at - refused_at
     stage.check(waited >= DELAY_SECONDS, f"asked again after {waited:.1f} s, not {DELAY_SECONDS:g} s")
-    stage.check(len(stage.fake.requests) == 3, "somebody knocked at the closed door")
+    stage.check(len(stage.fake.requests) == 3, "a request was sent while the lane was closed")
 
 
 def invalid_credentials(stage: Stage) -> None:
@@ -53,7 +53,7 @@ def _stopped_until_resumed(stage: Stage, cause: str) -> None:
     stage.check(stage.view(failed[0]).error_category == cause, f"the cause is not given as {cause}")
     waiting = [job for job in jobs if job not in failed]
     stage.wait_until(lambda: all(_waits_for_lane(stage, job) for job in waiting), "the others waiting")
-    stage.check(len(stage.fake.requests) == 1, "more than one request met the closed door")
+    stage.check(len(stage.fake.requests) == 1, "more than one request was sent to the stopped lane")
     stage.script({"mode": "ok"})
     stage.struck()
     with stage.transaction() as session:

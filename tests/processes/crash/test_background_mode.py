@@ -167,7 +167,7 @@ def test_a_cancel_while_the_provider_is_asked_is_heard_within_seconds(site: Open
 
 
 @pytest.mark.crash
-def test_a_job_past_its_deadline_is_ended_and_withdrawn_and_a_deleted_one_too(site: Opened) -> None:
+def test_a_job_past_its_deadline_ends_and_its_response_is_cancelled_as_for_a_deleted_job(site: Opened) -> None:
     with site({"mode": "never"}, **BACKGROUND) as here:
         deleted = here.submit(b"a text that is deleted")
         wait_for_names(here, deleted)

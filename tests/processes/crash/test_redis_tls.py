@@ -52,9 +52,7 @@ def test_either_setting_is_enough(addresses: dict[str, str], database: Database,
     assert well, lines
 
 
-def test_what_is_wrong_is_said_by_the_name_of_the_setting(
-    addresses: dict[str, str], database: Database, tls: Tls
-) -> None:
+def test_an_error_names_the_setting_that_causes_it(addresses: dict[str, str], database: Database, tls: Tls) -> None:
     plain = re.sub("rediss", "redis", tls.address)
     not_tls = re.sub(r"^redis://", f"rediss://:{PASSWORD}@", addresses["REDIS_URL"])
     guessed = tls.address.replace(PASSWORD, "hunter3")

@@ -67,7 +67,7 @@ def test_the_queues_limit_ends_an_attempt_whose_own_code_never_comes_back(site: 
 
 @pytest.mark.crash
 @pytest.mark.timeout(150)
-def test_a_slot_that_never_comes_back_makes_the_worker_start_afresh_and_costs_nobody_else(site: Opened) -> None:
+def test_a_slot_that_never_comes_back_makes_the_worker_restart_and_costs_no_other_job(site: Opened) -> None:
     limits = {**SHORT, "SHUTDOWN_GRACE_SECONDS": 3, "SWEEP_SECONDS": 0.2}
     with site({"mode": "ok"}, **limits) as here:
         here.worker.signal(signal.SIGKILL)

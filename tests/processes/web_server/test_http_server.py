@@ -89,7 +89,7 @@ def test_waitress_alone_would_take_them(sent: bytes) -> None:
     assert ours.error is not None and ours.completed
 
 
-def test_who_asks_first_whether_a_large_body_is_wanted_is_told_at_once(port: int) -> None:
+def test_expect_100_continue_for_a_large_body_is_refused_at_once(port: int) -> None:
     """Check the fix: waitress sent "100 Continue" and refused the body afterwards."""
     asking = HEAD + b"Expect: 100-continue\r\nContent-Length: 200000000\r\n\r\n"
     assert refused(port, asking) == b"413"
@@ -99,7 +99,7 @@ def test_who_asks_first_whether_a_large_body_is_wanted_is_told_at_once(port: int
         assert b"3 127.0.0.1" in line.answer()
 
 
-def test_the_limit_of_the_app_counts_for_who_asks_first() -> None:
+def test_the_limit_of_the_app_counts_for_expect_100_continue() -> None:
     parser = RequestParser(_adjustments(Limits(), 1_000))
     parser.received(HEAD + b"Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n")
     assert parser.error.code == 413 and parser.completed and not parser.expect_continue
@@ -141,7 +141,7 @@ def test_an_older_client_gets_an_end_of_the_connection(port: int) -> None:
         assert line.to_the_end().endswith(b"\r\n\r\none two three")
 
 
-def test_an_error_of_the_app_is_told_without_its_words() -> None:
+def test_an_error_of_the_app_is_reported_without_its_message() -> None:
     with serving() as (port, web):
         with Line(port) as line:
             reply = line.ask("/broken?secret=1")

@@ -93,7 +93,7 @@ def test_with_gunicorns_own_threads_the_same_clients_stop_the_site(addresses: di
 @pytest.mark.parametrize(
     "sent", [b"GET / HTTP/1.1\r\nHost: x", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1"]
 )
-def test_who_does_not_finish_a_request_is_told_in_words_and_logged_without_them(sent: bytes) -> None:
+def test_an_unfinished_request_gets_a_message_and_is_logged_without_its_text(sent: bytes) -> None:
     with serving() as (port, web):
         with Line(port) as line:
             line.send(sent)

@@ -47,7 +47,7 @@ def test_a_waiting_job_is_cancelled_from_the_command_line(
 
 
 @pytest.mark.parametrize("name", ["nonsense", "7d1f0c1e-0000-4000-8000-000000000000", "WB-0000-0000"])
-def test_a_name_that_means_no_job_is_said(settings: Settings, database: Database, name: str) -> None:
+def test_a_name_that_means_no_job_is_reported(settings: Settings, database: Database, name: str) -> None:
     with pytest.raises(NotFound):
         cli_jobs.shown(settings, name)
 

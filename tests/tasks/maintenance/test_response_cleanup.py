@@ -25,7 +25,7 @@ def test_what_finished_jobs_left_open_takes_no_place_for_ever(at: OpenBench) -> 
     assert len(here.generations) == 2
 
 
-def test_one_that_cannot_be_withdrawn_is_given_up_after_a_time(at: OpenBench) -> None:
+def test_a_response_that_cannot_be_cancelled_is_given_up_after_a_time(at: OpenBench) -> None:
     here = at({"mode": "never", "on_cancel": "ignored"})
     job = here.handed_over()
     here.cancel(job)
@@ -38,7 +38,7 @@ def test_one_that_cannot_be_withdrawn_is_given_up_after_a_time(at: OpenBench) ->
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "failed", "past its deadline"])
-def test_whatever_ends_the_job_its_response_is_withdrawn_once(at: OpenBench, ending: str) -> None:
+def test_whatever_ends_the_job_its_response_is_cancelled_once(at: OpenBench, ending: str) -> None:
     here = at({"mode": "never"})
     job = here.handed_over()
     assert here.withdrawals.step() == 0, "somebody waits for it"
@@ -53,7 +53,7 @@ def test_whatever_ends_the_job_its_response_is_withdrawn_once(at: OpenBench, end
     assert here.generations[0].status == "cancelled"
 
 
-def test_a_success_faster_than_the_withdrawal_is_a_fact_about_the_call_and_no_result(at: OpenBench) -> None:
+def test_a_success_before_the_cancel_is_recorded_for_the_call_and_is_no_result(at: OpenBench) -> None:
     here = at({"mode": "ok", "on_cancel": "faster"})
     job = here.handed_over()
     assert here.cancel(job) is State.CANCELLED
@@ -71,7 +71,7 @@ def test_a_success_faster_than_the_cancel_is_saved(at: OpenBench) -> None:
     assert (here.withdrawals.step(), here.count("results"), here.generations[0].cancels) == (0, 1, 0)
 
 
-def test_a_failed_withdrawal_is_repeated_at_the_next_sweep(at: OpenBench) -> None:
+def test_a_failed_cancel_is_repeated_at_the_next_sweep(at: OpenBench) -> None:
     here = at({"mode": "never", "on_cancel": {"mode": "overloaded"}})
     job = here.handed_over()
     here.cancel(job)
@@ -90,7 +90,7 @@ def test_a_response_that_may_not_be_kept_is_deleted_once_it_is_saved_here(at: Op
     assert here.calls(job)[0].response_deleted_at is not None
 
 
-def test_a_withdrawn_response_that_may_not_be_kept_is_deleted_too(at: OpenBench) -> None:
+def test_a_cancelled_response_that_may_not_be_kept_is_deleted_too(at: OpenBench) -> None:
     here = at({"mode": "ok", "on_cancel": "faster"}, openai_store_after=False)
     job = here.handed_over()
     here.cancel(job)

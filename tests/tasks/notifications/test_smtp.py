@@ -113,7 +113,7 @@ def test_what_a_mail_server_asks_for_is_read_from_its_words(reply: bytes | str, 
     assert asked_to_wait(reply) == seconds
 
 
-def test_nobody_there_is_said() -> None:
+def test_a_refused_connection_is_reported() -> None:
     assert outcome(post_to(free_port())) == ("connect", False)
 
 

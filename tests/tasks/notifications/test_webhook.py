@@ -124,7 +124,9 @@ def test_the_limit_is_by_the_wall_clock(certificates: Certificates) -> None:
         thread.join(10)
 
 
-def test_nobody_there_is_said_and_the_next_address_is_tried(receiver: WebhookReceiver, post: WebhookPost) -> None:
+def test_a_refused_connection_is_reported_and_the_next_address_is_tried(
+    receiver: WebhookReceiver, post: WebhookPost
+) -> None:
     assert outcome(post, f"http://127.0.0.1:{free_port()}/") == ("connect", False)
     port = int(receiver.url.rpartition(":")[2])
 

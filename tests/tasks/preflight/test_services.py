@@ -159,7 +159,7 @@ def test_a_transaction_pooler_is_noticed_by_what_it_does(pgbouncer: dict[str, st
     assert said(at("one"), "WARN") == ["transaction pooler"]
 
 
-def test_the_ai_service_is_called_only_when_wished(settings: Settings) -> None:
+def test_the_ai_service_is_called_only_on_request(settings: Settings) -> None:
     def level(*steps: dict[str, Any], call: bool = True) -> Level:
         fake.script(steps)
         return provider.finding(site, call=call).level

@@ -81,7 +81,7 @@ def test_a_look_that_fails_is_repeated_and_the_request_is_not(at: OpenBench, fau
 
 
 @pytest.mark.parametrize(("fault", "state"), [("rate", "cooling"), ("overloaded", "cooling"), ("auth", "stopped")])
-def test_a_look_that_finds_a_closed_door_closes_it_for_all_and_the_job_waits_behind_it(
+def test_a_refused_poll_closes_the_lane_for_all_and_the_job_waits_for_the_lane(
     at: OpenBench, fault: str, state: str
 ) -> None:
     here = at({"mode": "ok", "looks": [{"mode": fault}]})
