@@ -1,4 +1,4 @@
-"""What a browser or an API client talks to. Flask lives here, and only here."""
+"""The web application: pages for browsers and an API for clients. Only this package imports Flask."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from webapp.http import errors, locale, path_prefix, proxy_faults, request_body,
 from webapp.ops import access
 
 WITHOUT_COOKIES = frozenset({"api", "embed"})
-"""The blueprints where no cookie counts: programs send a token, and the form of an upload link has a signed value."""
+"""Blueprints that ignore cookies: API clients send a token, and the form of an upload link carries a signed value."""
 FORM_OVERHEAD_BYTES = 1024 * 1024
-"""What a form may hold besides the file: its other fields, and the wrapping of each."""
+"""Bytes that a form may hold in addition to the file: its other fields, and the multipart wrapping of each."""
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """Put the web app together. Raises SettingsWrong when the environment will not do."""
+    """Create the web app. Raises SettingsWrong if the environment is not usable."""
     settings = settings or loading.load()
     loading.check_web(settings)
     sentry.start(settings)
     tracing.start(settings, "waybill-web")
     app = Flask(__name__, template_folder="../templates", static_folder="../static")
     _configure(app, settings)
-    # Each of these may answer in a page's place, the first one first.
+    # Each of these may respond before the page does; the first one registered comes first.
     request_log.init_app(app)
     locale.init_app(app)
     access.init_app(app)
@@ -61,12 +61,12 @@ def _configure(app: Flask, settings: Settings) -> None:
         SQLALCHEMY_DATABASE_URI=settings.sqlalchemy_url,
         SQLALCHEMY_ENGINE_OPTIONS=engine_options(settings, "waybill-web"),
         MAX_CONTENT_LENGTH=largest,
-        MAX_FORM_MEMORY_SIZE=largest,  # pasted text is a field of the form; its own limit is checked in words
+        MAX_FORM_MEMORY_SIZE=largest,  # pasted text is a form field; its own limit is checked later, with a message
         SESSION_COOKIE_NAME="session" if settings.waybill_demo else "__Host-session",
         SESSION_COOKIE_SECURE=not settings.waybill_demo,
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_REFRESH_EACH_REQUEST=False,  # else an open tab that polls would keep its session for ever
+        SESSION_REFRESH_EACH_REQUEST=False,  # otherwise an open tab that polls would keep its session alive forever
         PERMANENT_SESSION_LIFETIME=timedelta(days=14),
         WTF_CSRF_TIME_LIMIT=None,
     )
@@ -80,7 +80,7 @@ def _extend(app: Flask) -> None:
         end_forsaken_transactions(db.engine)
     migrate.init_app(app, directory="webapp/migrations")
     csrf.init_app(app)
-    login.init_app(app, add_context_processor=False)  # it would ask the database for every error page
+    login.init_app(app, add_context_processor=False)  # it would query the database for every error page
     login.unauthorized_handler(security.unauthorized)
     limiter.init_app(app)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -1,4 +1,4 @@
-"""python -m webapp all: web and worker in one container, for plans that start one process."""
+"""Runs web and worker in one container (`python -m webapp all`), for plans that start a single process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp import supervisor
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Become the keeper of both processes. 1: the settings will not do; 2: the command itself was wrong."""
+    """Replace this process by the supervisor of both. Returns 1 if the settings are unusable, 2 for a wrong command."""
     parser = argparse.ArgumentParser(prog="python -m webapp", description="The web side of a Waybill site.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("all", help="run web and worker together until told to stop")
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SettingsWrong as wrong:
         print("\n".join(wrong.faults), file=sys.stderr)
         return 1
-    # The same process goes on as a small one: what was imported here to read the settings is not needed any more.
+    # Exec keeps the supervisor small: the modules imported here to read the settings are not needed any more.
     file = supervisor.__file__
     os.execv(sys.executable, [sys.executable, "-P", file, f"{settings.shutdown_grace_seconds:g}"])
 

@@ -1,4 +1,4 @@
-"""The web's transactions: short, each with one purpose, on the session of the request."""
+"""The transactions of the web app: short, each with one purpose, on the session of the request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.extensions import db
 
 @contextmanager
 def transaction() -> Iterator[Session]:
-    """One transaction: committed when the block ends, rolled back when it raises. Either way the connection is free."""
+    """Run one transaction: commit at the end of the block, roll back if it raises. Both release the connection."""
     session = db.session()
     try:
         yield session

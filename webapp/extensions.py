@@ -1,4 +1,4 @@
-"""The extensions, made once and joined to an app in `create_app`."""
+"""The Flask extensions, created once and initialized by `create_app`."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from tasks.ledger.models import Base
 
 
 class WebBase(DeclarativeBase):
-    """The ledger's tables under Flask-SQLAlchemy, which insists on making a base of its own."""
+    """Declares the ledger's tables under Flask-SQLAlchemy, which insists on creating its own base class."""
 
     metadata = Base.metadata
 
 
 ONE_SUBSCRIBER = 64
-"""Bits of an IPv6 address that a provider gives to one line. The others are its owner's to choose, for each request."""
+"""Bits of an IPv6 address that a provider assigns to one line. The user can choose the others for each request."""
 
 
 def client_address() -> str:
-    """Who is counted where nobody is signed in: the address that the last trusted proxy saw, or the connection's."""
+    """Return the client by which anonymous requests are counted: the address that the last trusted proxy saw.
+
+    Without a proxy, it is the address of the connection.
+    """
     return subscriber(request.remote_addr or "")
 
 
 def subscriber(given: str) -> str:
-    """The line that an address belongs to: all addresses that its owner may choose from are one."""
+    """Return the line that an IP address belongs to: all addresses that its user can choose from are equal."""
     try:
         address = ip_address(_without_port(given))
     except ValueError:
@@ -46,7 +49,7 @@ def subscriber(given: str) -> str:
 
 
 def _without_port(given: str) -> str:
-    """Some proxies write the port too, which differs from one request to the next."""
+    """Return the address without a port. Some proxies append the port, which changes with each request."""
     if given.startswith("[") or given.count(":") == 1:
         return urlsplit(f"//{given}").hostname or ""
     return given
@@ -56,6 +59,7 @@ db = SQLAlchemy(model_class=WebBase, session_options={"expire_on_commit": False}
 migrate = Migrate(db=db)
 csrf = CSRFProtect()
 login = LoginManager()
-# Counted: sign-in, registration, refused API tokens, notices on demand. Without Redis each process counts for itself.
+# Used for sign-in, registration, rejected API tokens and test notifications. Without Redis each process counts for
+# itself.
 limiter = Limiter(key_func=client_address, in_memory_fallback_enabled=True, swallow_errors=True)
 htmx = Htmx()

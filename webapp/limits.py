@@ -1,4 +1,4 @@
-"""The limits of an account, in words: what is left, which one is reached, and when the next document is possible."""
+"""The limits of an account as text: what is left, which limit is reached, and when the next document is possible."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ NAMES = {
     Limit.TOKENS_PER_MONTH: lazy("Tokens used this month"),
 }
 MOST = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, Limit.TOKENS_PER_MONTH: 2**63 - 1}
-"""The highest limit that can be kept."""
+"""The highest values that can be stored."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """Sentences about a moment, which stands at `%(moment)s` of the last of them. As text it is in UTC; in a page, in a
-    form that app.js can show in the reader's own zone. Rounded up to a minute, so that nobody is told to come a few
-    seconds too early.
+    """Text about a point in time, inserted at `%(moment)s` of `about`.
+
+    As plain text it is in UTC; in a page, app.js can show it in the reader's own zone. It is rounded up to a minute, so
+    that nobody comes back a few seconds too early.
     """
 
     before: str
@@ -46,12 +47,12 @@ class Said:
 
     @property
     def moment(self) -> datetime:
-        """The moment that is named."""
+        """The point in time that is named."""
         return self.until + timedelta(seconds=-self.until.timestamp() % 60)
 
     @property
     def moment_in_words(self) -> str:
-        """The moment, with its day where that is not today's."""
+        """The point in time as text, with its day unless that is today."""
         day = "" if self.moment.date() == self.now.date() else f", {day_in_words(self.moment)}"
         return f"{clock_in_words(self.moment)}{day}"
 
@@ -61,12 +62,12 @@ class Said:
     def __html__(self) -> str:
         moment = get_template_attribute("_macros.html", "moment")(self.moment, self.now)
         about = Markup.escape(self.about) % {"moment": Markup(moment)}
-        # One piece, also where the parts of a notice stand below each other.
+        # It must be one element, even where the parts of a notice are laid out below each other.
         return Markup("<span>{}{}</span>").format(self.before, about)
 
 
 class OverLimit(NotAccepted):
-    """A limit of the account is reached."""
+    """Raised if a limit of the account is reached."""
 
     def __init__(self, allowance: Allowance) -> None:
         assert allowance.until is not None, "a limit that is reached ends some time"
@@ -79,12 +80,15 @@ class OverLimit(NotAccepted):
 
     @property
     def told(self) -> object:
-        """The sentence as a page shows it."""
+        """The message as a page shows it."""
         return self.said
 
     @property
     def told_to_sender(self) -> object:
-        """What is said to somebody who hands in by a link of the account: nothing of how much that may do."""
+        """The message for people who use an upload link of the account.
+
+        It reveals nothing about the account's limits.
+        """
         if self.allowance.limit is Limit.JOBS_AT_ONCE:
             about = gettext(
                 "Whoever gave you this form has reached a limit of this site. "
@@ -98,7 +102,7 @@ class OverLimit(NotAccepted):
 
 
 def said_of(allowance: Allowance, until: datetime) -> Said:
-    """Which limit is reached, and when it ends."""
+    """Return which limit is reached, and when it ends."""
     name, used = NAMES[allowance.limit], used_of(allowance.used, allowance.most or 0)
     about = {
         Limit.JOBS_AT_ONCE: gettext("The next is possible when one of them is done, by %(moment)s at the latest."),
@@ -113,14 +117,14 @@ def used_of(used: int, most: int) -> str:
 
 
 def limit_in(typed: str, limit: Limit) -> int | None:
-    """A limit as an operator types it, 0 for none; None if it is not one."""
+    """Return the limit that an operator submitted, 0 for none; None if it is invalid."""
     number = whole_number(typed)
     return number if number is not None and number <= MOST[limit] else None
 
 
 @contextmanager
 def within_limits() -> Iterator[None]:
-    """Say of a limit that is reached inside why nothing was accepted. Raises OverLimit."""
+    """Translate LimitReached inside the block into OverLimit, which has a message for the user."""
     try:
         yield
     except LimitReached as reached:
@@ -128,21 +132,21 @@ def within_limits() -> Iterator[None]:
 
 
 def standing_of(account_id: uuid.UUID) -> LimitUsage:
-    """How far the account has used up its limits."""
+    """Return how far the account has used up its limits."""
     with transaction() as session:
         return limits.usage_of(session, account_id, services().settings.limits)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The limits of an account as its pages show them. `with_tokens`: also where tokens have no limit."""
+    """Holds the limits of an account for its pages. `with_tokens` shows token usage even without a limit."""
 
     standing: LimitUsage
     with_tokens: bool
 
     @property
     def reached(self) -> Said | None:
-        """Which limit lets nothing through now; of several, the one that ends last."""
+        """The limit that blocks new documents now; of several, the one that ends last."""
         over = [(one.until, one) for one in self.standing.values() if one.until is not None]
         if not over:
             return None
@@ -151,7 +155,7 @@ class Shown:
 
     @property
     def left_today(self) -> str | None:
-        """How many documents may still be handed in; None where that has no limit."""
+        """How many documents may still be handed in; None if there is no limit."""
         of_day = self.standing[Limit.JOBS_PER_DAY]
         if of_day.most is None:
             return None
@@ -159,7 +163,7 @@ class Shown:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Each limit, and how far it is used up; empty where there is none."""
+        """Each limit with its usage; empty if there is none."""
         told = []
         for limit, one in self.standing.items():
             if one.most is not None:
@@ -170,7 +174,7 @@ class Shown:
 
 
 def my_limits() -> Shown:
-    """What this person's pages show. Tokens without a limit are shown to whom the site tells what work costs."""
+    """Return the limits for this user's pages. Unlimited tokens are shown to users who may see costs."""
     return Shown(
         standing_of(current_account().id), services().settings.show_cost_to_owner or current_account().is_operator
     )

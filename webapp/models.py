@@ -1,4 +1,4 @@
-"""Who may sign in, and with what. The ledger knows an account only as an id; here that id gets its meaning."""
+"""Accounts and their credentials. The ledger knows an account only as an id; these tables say who it is."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from tasks.ledger.models.limits import AcceptedJob, AccountLimits
 from tasks.ledger.models.notifications import NoticeWish
 
 NO_PASSWORD = "-"
-"""Stands where the hash of a password would. No password fits it."""
+"""Replaces the password hash of accounts without a password. No password matches it."""
 
 
 class Role(StrEnum):
-    """What an account may do. An operator sees and replays everybody's work."""
+    """What an account may do: an operator sees and replays everybody's work."""
 
     USER = "user"
     OPERATOR = "operator"
 
 
 class Account(Base):
-    """A person. `email` is stored in lower case. Flask-Login asks the four `is_…` questions.
+    """The account of a person. `email` is stored in lower case. Flask-Login reads the four `is_…` attributes.
 
-    `password_hash` is NO_PASSWORD for who signs in elsewhere. `email_proven_at` None: nobody has shown that the address
-    is theirs. A session counts while it has today's `session_stamp`. `exporting_until` None: no export runs.
-    `language` None: the one that the browser asks for.
+    `password_hash` is NO_PASSWORD for people who sign in elsewhere. `email_proven_at` is None until somebody has proven
+    to own the address. A session is valid while it has the current `session_stamp`. `exporting_until` is None while no
+    export runs. `language` None follows the browser.
     """
 
     __tablename__ = "accounts"
     __table_args__ = (
         CheckConstraint(one_of("role", Role), name="role_is_known"),
-        # Letter by letter, whatever the language of the database, so that it finds how an address begins.
+        # Compares letter by letter, whatever the language of the database, so that it finds prefixes of addresses.
         Index("accounts_by_address", "email", postgresql_ops={"email": "text_pattern_ops"}),
     )
 
@@ -57,24 +57,24 @@ class Account(Base):
     is_anonymous = False
 
     def get_id(self) -> str:
-        """What the session cookie holds."""
+        """Return the id that the session cookie holds."""
         return self.id.hex
 
     @property
     def is_operator(self) -> bool:
-        """Whether the operator's pages are open to this account."""
+        """True if this account may use the operators' pages."""
         return self.role == Role.OPERATOR
 
     @property
     def has_password(self) -> bool:
-        """Whether one can sign in with a password."""
+        """True if the account can sign in with a password."""
         return self.password_hash != NO_PASSWORD
 
 
 class BrowserSession(Base):
-    """A sign-in that was not ended yet. The cookie holds its id; without this row the cookie opens nothing.
+    """A sign-in that has not ended yet. The cookie holds its id; without this row the cookie grants nothing.
 
-    It counts while `stamp` is the account's `session_stamp`. `seen_at` is moved on once a day.
+    It is valid while `stamp` equals the account's `session_stamp`. `seen_at` is updated once a day.
     """
 
     __tablename__ = "sessions"
@@ -91,9 +91,10 @@ class BrowserSession(Base):
 
 
 class Invitation(Base):
-    """The right to make one account. Only the hash of its link's token is kept.
+    """The right to create one account. Only the hash of its link's token is stored.
 
-    `email` None: for any address. `made_by` is the operator's address; None: from a terminal. `used_at` None: not yet.
+    `email` None allows any address. `made_by` is the operator's address, None from a terminal. `used_at` is None until
+    used.
     """
 
     __tablename__ = "invitations"
@@ -109,7 +110,7 @@ class Invitation(Base):
 
 
 class Identity(Base):
-    """Who an account is to a sign-in service: its address as `issuer`, and its unchanging name for the person."""
+    """An account's identity at a sign-in service: its URL as `issuer`, and its unchanging name for the person."""
 
     __tablename__ = "identities"
     __table_args__ = (Index("identities_of_an_account", "account_id"),)
@@ -121,7 +122,7 @@ class Identity(Base):
 
 
 class ApiToken(Base):
-    """A key for the API. Only its hash is kept; the token itself is shown once, when it is made."""
+    """A key for the API. Only its hash is stored; the token itself is shown once, when it is created."""
 
     __tablename__ = "api_tokens"
     __table_args__ = (Index("tokens_of_an_account", "account_id"),)
@@ -135,11 +136,11 @@ class ApiToken(Base):
 
 
 class UploadLink(Base):
-    """A way in for people without an account: whoever has the link may hand in `max_uses` documents for its owner.
+    """A link by which people without an account may hand in `max_uses` documents for its owner.
 
-    `name` is its owner's word for it, None where they gave none; nobody else is shown it. What is wanted of the
-    documents is fixed here. `frame_origins` are the sites whose pages may show the form;
-    `show_result` False keeps what was made from whoever handed the document in.
+    `name` is the owner's private label, or None. The workflow and its options are fixed here. `frame_origins` are the
+    sites whose pages may show the form; `show_result` False hides the result from the person who handed the document
+    in.
     """
 
     __tablename__ = "upload_links"
@@ -173,7 +174,7 @@ class UploadLinkUse(Base):
     link_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("upload_links.id", ondelete="CASCADE"))
 
 
-# The ledger does not know what an account is, so that it needs nothing of the web; the database does.
+# The ledger does not know accounts, so that it does not depend on the web app. The database enforces the references.
 for owned in (Job, Document, Submission):
     owned.__table__.append_constraint(  # type: ignore[attr-defined]
         ForeignKeyConstraint(["account_id"], ["accounts.id"], name=f"fk_{owned.__tablename__}_account_id")
@@ -187,5 +188,5 @@ for gone_with_it in (NoticeWish, AccountLimits, AcceptedJob, DisabledAccount):
             ondelete="CASCADE",
         )
     )
-# Notices have none, and neither have the tokens of a month: a worker that writes them holds the job's row, and would
-# wait for the account's, while somebody who deletes the account holds that one and waits for the job's.
+# Notices and monthly tokens have no foreign key: a worker that writes them holds the job's row and would wait for the
+# account's, while somebody who deletes the account holds that row and waits for the job's.

@@ -1,4 +1,4 @@
-"""What an app is made of besides Flask's own parts, made once an app."""
+"""The services every view can use: settings, queue, dispatcher and slots. Created once per app."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from webapp.http.long_polling import LongPollSlots
 
 REDIS_CONNECTIONS = 2
 REDIS_ANSWERS_WITHIN_SECONDS = 0.25
-"""A request goes on without Redis after that: the dispatcher's loop delivers what was left."""
+"""Requests continue without Redis after this time: the dispatcher's loop delivers what was left."""
 
 
 @dataclass(frozen=True)
 class Services:
-    """Settings, the way to the queue, the dispatcher that is asked once after each commit, the places to wait and to
-    export, and the service to sign in with, None where there is none.
+    """Settings, queue, dispatcher (triggered once after each commit), slots for long polls and exports, and the sign-in
+    service.
+
+    `sign_in_service` is None if there is none.
     """
 
     settings: Settings
@@ -37,7 +39,7 @@ class Services:
 
 
 def init_app(app: Flask, settings: Settings) -> Services:
-    """Make the parts of this app."""
+    """Create the services of this app."""
     connection = connect(settings, connections=REDIS_CONNECTIONS, answer_within_seconds=REDIS_ANSWERS_WITHIN_SECONDS)
     queue = DeliveryQueue(settings, connection)
     made = Services(
@@ -53,16 +55,19 @@ def init_app(app: Flask, settings: Settings) -> Services:
 
 
 def export_places(settings: Settings) -> threading.BoundedSemaphore:
-    """An export keeps a thread for as long as its reader takes, so only some of them are for exports."""
+    """Return the slots for exports.
+
+    An export occupies a thread for as long as its reader takes, so they are limited.
+    """
     return threading.BoundedSemaphore(max(1, settings.web_threads // 4))
 
 
 def site_origin() -> str:
-    """Return scheme and host of this site, to stand before a path of `url_for`. As it was set, or as asked."""
+    """Return scheme and host of this site, to prepend to a path of `url_for`: as configured, else as requested."""
     found = urlsplit(services().settings.app_base_url or request.url_root)
     return f"{found.scheme}://{found.netloc}"
 
 
 def services() -> Services:
-    """The parts of the app that answers this request."""
+    """Return the services of the current app."""
     return cast(Services, current_app.extensions["waybill"])

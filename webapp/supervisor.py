@@ -1,10 +1,10 @@
 """Keeps web and worker running in one container, for plans that start one process.
 
 `python -m webapp all` becomes this file. It imports nothing of the app, so it costs a small plan 9 MB instead of 98,
-and it can be process 1 of a container: orphans that are handed to it are buried.
+and it can be process 1 of a container: it reaps orphans that are handed to it.
 
-SIGTERM or SIGINT, any number of times: each child gets one SIGTERM, and as long as the grace allows; then its whole
-group is killed. A child that ends by itself ends the rest in the same way, so that the host starts all of it afresh.
+On SIGTERM or SIGINT, however often, each child gets one SIGTERM, and as long as the grace period allows; then its whole
+group is killed. A child that ends by itself ends the rest in the same way, so that the host restarts everything.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from types import FrameType
 
 LOOK_EVERY_SECONDS = 0.1
 TO_BE_GONE_SECONDS = 2.0
-"""What is kept of the grace for killing, and for the host to see that all are gone."""
+"""Seconds reserved of the grace period for killing, and for the host to notice that all are gone."""
 
 
 class ProcessGroup:
-    """The children, by process id."""
+    """Starts, watches and stops the child processes, by process id."""
 
     def __init__(self) -> None:
         self.running: dict[int, str] = {}
@@ -34,14 +34,14 @@ class ProcessGroup:
         self.stop_asked = True
 
     def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a child, in a process group of its own: a signal for us is not one for it."""
+        """Start a child in its own process group: a signal for us is not one for it."""
         pid = os.posix_spawn(
             command[0], [*command], os.environ, setpgroup=0, setsigdef=[signal.SIGTERM, signal.SIGINT], setsigmask=[]
         )
         self.running[pid] = name
 
     def bury(self) -> list[str]:
-        """Take note of every process that ended, ours or not. The children among them, with how they ended."""
+        """Reap every process that ended, including adopted orphans. Returns how the children among them ended."""
         ended: list[str] = []
         while True:
             try:
@@ -55,7 +55,7 @@ class ProcessGroup:
                 ended.append(f"{name} ended with {os.waitstatus_to_exitcode(status)}")
 
     def watch(self) -> bool:
-        """Wait until told to stop, or until a child ends by itself. Whether all went as it should."""
+        """Wait until a stop is requested, or until a child ends by itself. Returns True if a stop was requested."""
         ended: list[str] = []
         while not self.stop_asked and not ended:
             time.sleep(LOOK_EVERY_SECONDS)
@@ -67,7 +67,7 @@ class ProcessGroup:
         return self.stop_asked
 
     def stop(self, within_seconds: float) -> bool:
-        """One SIGTERM for each child, then SIGKILL for the groups. Whether nothing had to be killed."""
+        """Send one SIGTERM to each child, then SIGKILL to the groups. Returns True if nothing had to be killed."""
         for pid in self.running:
             send(pid, signal.SIGTERM)
         in_time = self.wait(within_seconds)
@@ -78,7 +78,7 @@ class ProcessGroup:
         return in_time
 
     def wait(self, seconds: float) -> bool:
-        """Give the children this long to end. Whether they have."""
+        """Give the children this many seconds to end. Returns True if they have."""
         until = time.monotonic() + seconds
         while self.running and time.monotonic() < until:
             time.sleep(LOOK_EVERY_SECONDS)
@@ -88,7 +88,7 @@ class ProcessGroup:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Signal a process, or with a negative id its group; nothing where it has just gone."""
+    """Signal a process, or with a negative id its group. Does nothing if it is gone."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -96,12 +96,12 @@ def send(pid: int, number: signal.Signals) -> None:
 
 
 def say(what: str) -> None:
-    """A line for the host's log."""
+    """Write a line to the host's log."""
     print(f"all: {what}", file=sys.stderr, flush=True)
 
 
 def keep(commands: Mapping[str, Sequence[str]], grace_seconds: float) -> int:
-    """Run these until told to stop. 0 after a clean stop; 1 when a child ended by itself or had to be killed."""
+    """Run these until a stop is requested. Returns 0 after a clean stop, 1 if a child ended by itself or was killed."""
     household = ProcessGroup()
     for name, command in commands.items():
         household.start(name, command)
@@ -111,7 +111,7 @@ def keep(commands: Mapping[str, Sequence[str]], grace_seconds: float) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Web and worker, with what `python -m webapp all` found to be the grace."""
+    """Run web and worker, with the grace period that `python -m webapp all` passes."""
     commands = {
         "web": [sys.executable, "-m", "gunicorn", "wsgi:app"],
         "worker": [sys.executable, "-m", "tasks", "worker"],

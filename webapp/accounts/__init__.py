@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Add the pages and the commands of accounts."""
+    """Register the pages and the commands of accounts."""
     from webapp.accounts import (
         access_cli,
         blueprint,

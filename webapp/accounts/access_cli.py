@@ -1,4 +1,4 @@
-"""`flask accounts disable`, `enable`, `revoke-tokens`, `demote`: what an operator decides about one account."""
+"""`flask accounts disable`, `enable`, `revoke-tokens`, `demote`: an operator's decisions about one account."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Decide = Callable[[Session, Account, Deciding], object]
 
 
 def _reason(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the address and the reason that each of these takes."""
+    """Add the EMAIL argument and the --reason option that all of these commands take."""
     return click.argument("email")(
         click.option("--reason", required=True, help="Why, kept with the decision.")(command)
     )
@@ -30,7 +30,7 @@ def _reason(command: Callable[..., None]) -> Callable[..., None]:
 @accounts_cli.command("disable")
 @_reason
 def disable(email: str, reason: str) -> None:
-    """Lock an account out: sessions, API tokens and upload links end at once, and no job of it begins."""
+    """Lock an account out: its sessions, API tokens and upload links end at once, and none of its jobs start."""
     address, done = _decide(email, reason, account_access.disable)
     click.echo(f"{address} is disabled." if done else f"{address} was disabled already.")
 
@@ -38,7 +38,7 @@ def disable(email: str, reason: str) -> None:
 @accounts_cli.command("enable")
 @_reason
 def enable(email: str, reason: str) -> None:
-    """Let an account in again. Its waiting jobs go on, and so do its API tokens and upload links."""
+    """Let an account in again. Its waiting jobs, API tokens and upload links work again."""
     address, done = _decide(email, reason, account_access.enable)
     click.echo(f"{address} is enabled." if done else f"{address} was not disabled.")
 
@@ -60,7 +60,10 @@ def demote(email: str, reason: str) -> None:
 
 
 def _decide(email: str, reason: str, decide: Decide) -> tuple[str, object]:
-    """Decide about the account of that address; the address, and what came of it. Raises ClickException."""
+    """Apply the decision to the account with this e-mail address.
+
+    Returns the stored address and the result of `decide`. Raises ClickException.
+    """
     why = cut(one_line(reason), LONGEST_NOTE)
     if not why:
         raise click.ClickException("Say why: the reason is empty.")

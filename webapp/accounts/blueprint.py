@@ -1,4 +1,4 @@
-"""The blueprint of accounts, and how its forms answer when they are sent too late or too often."""
+"""The blueprint of accounts, and its responses to forms that are sent too late or too often."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ Render = Callable[[Credentials, int], ResponseReturnValue]
 
 @dataclass(frozen=True)
 class FormPage:
-    """The page that has a form. `render` shows it again with the values that were sent; None: it cannot."""
+    """Describes the page that contains a form.
+
+    `render` shows it again with the submitted values; None if the page cannot do that.
+    """
 
     endpoint: str
     render: Render | None = None
@@ -39,7 +42,7 @@ SIGN_IN = FormPage("accounts.sign_in")
 
 
 def form_on(endpoint: str, render: Render | None = None) -> Callable[[View], View]:
-    """Say which page has the form that a view receives. Without it, that is the sign-in page."""
+    """Declare which page contains the form that a view receives. The default is the sign-in page."""
 
     def mark(view: View) -> View:
         view.form_page = FormPage(endpoint, render)  # type: ignore[attr-defined]
@@ -49,7 +52,7 @@ def form_on(endpoint: str, render: Render | None = None) -> Callable[[View], Vie
 
 
 def with_views(*modules: ModuleType) -> Blueprint:
-    """Return the blueprint. Its routes are those of the modules that are named here."""
+    """Return the blueprint. Importing the given modules has registered their routes."""
     assert modules
     return accounts
 
@@ -61,7 +64,7 @@ def _form_page() -> FormPage:
 
 @accounts.errorhandler(CSRFError)
 def show_the_form_again(error: CSRFError) -> ResponseReturnValue:
-    """Show a form that is too old as a new one, with the address that was typed."""
+    """Show an expired form again with a new CSRF token, keeping the submitted e-mail address."""
     render = _form_page().render
     typed = Credentials(
         request.form.get("email", "")[: email_addresses.LONGEST_EMAIL], "", {"form": messages.FORM_TOO_OLD}
@@ -71,7 +74,7 @@ def show_the_form_again(error: CSRFError) -> ResponseReturnValue:
 
 @accounts.errorhandler(RateLimitExceeded)
 def too_many_attempts(error: RateLimitExceeded) -> ResponseReturnValue:
-    """Say when the form may be used again."""
+    """Tell the user when the form can be sent again."""
     wait = seconds_until_allowed()
     page = render_template(
         "http/rate_limited.html",

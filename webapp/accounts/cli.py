@@ -1,4 +1,4 @@
-"""`flask accounts …`: what an operator does to accounts from a terminal.
+"""`flask accounts …`: manages accounts from a terminal.
 
 Exit codes: 0 done, 1 refused (one line on stderr says why), 2 the command was called wrongly.
 """
@@ -32,7 +32,7 @@ accounts_cli = AppGroup(
 
 
 def with_commands(*modules: ModuleType) -> AppGroup:
-    """Return `flask accounts`. Besides the commands here it has those of the modules that are named."""
+    """Return `flask accounts`. Importing the given modules has added their commands to those defined here."""
     assert modules
     return accounts_cli
 
@@ -105,7 +105,7 @@ def password(email: str, revoke_tokens: bool) -> None:
     help="How long it can be used.",
 )
 def invite(email: str | None, days: int) -> None:
-    """Print a link that makes one account, once, and nothing else. With EMAIL: for this address only."""
+    """Print a link that creates one account, once, and nothing else. With EMAIL: for this address only."""
     settings = services().settings
     if settings.registration != "invite":
         raise click.ClickException(f"REGISTRATION is {settings.registration}. Invitations count where it is invite.")
@@ -126,7 +126,7 @@ def invite(email: str | None, days: int) -> None:
 @click.argument("email")
 @click.option("--reason", default="", help="Why, kept with the decision.")
 def promote(email: str, reason: str) -> None:
-    """Make an account an operator's."""
+    """Give an account the operator's role."""
     why = cut(one_line(reason), LONGEST_NOTE)
     deciding = Deciding(services().settings.queue_name, by=command_line_user(), reason=why)
     try:
@@ -143,7 +143,7 @@ def promote(email: str, reason: str) -> None:
 @click.argument("email")
 @click.option("--name", required=True, help="What will use the token.")
 def token(email: str, name: str) -> None:
-    """Make an API token and print it, and nothing else."""
+    """Create an API token and print it, and nothing else."""
     named = forms.read_token_name({"name": name})
     if not named:
         raise click.ClickException("The name is empty.")
@@ -159,7 +159,7 @@ def token(email: str, name: str) -> None:
 
 
 def account_of(session: Session, email: str) -> Account:
-    """The account of that address. Raises ClickException."""
+    """Return the account with this e-mail address. Raises ClickException."""
     address = _address_in(email)
     account = account_with(session, address)
     if account is None:
@@ -172,5 +172,5 @@ def _address_in(email: str) -> str:
 
 
 def no_database(error: SQLAlchemyError) -> click.ClickException:
-    """What is said when the database did not do it."""
+    """Return the error for a command that failed in the database."""
     return click.ClickException(f"The database did not do it ({type(error).__name__}).")

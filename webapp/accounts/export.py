@@ -1,7 +1,7 @@
-"""A copy of everything the site keeps for an account, as a ZIP that is made while it is sent.
+"""Exports everything the site keeps for an account, as a ZIP that is generated while it is sent.
 
-One job at a time is read, each in a short transaction of its own, so an export holds neither memory nor a connection.
-An account has one at a time: its turn is a moment in its row up to which it counts, moved on while the export lives.
+It reads one job at a time, each in its own short transaction, so an export holds neither memory nor a connection. An
+account can run one export at a time. `accounts.exporting_until` is the lock; it is extended while the export runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webapp.models import Account, BrowserSession, Identity
 from webapp.upload_links import links as upload_links_links
 
 TURN_SECONDS = 300.0
-"""For so long a browser may be busy with one job's files before another export may begin."""
+"""Seconds that a browser may spend on the files of one job before another export may start."""
 PAGE = 100
 ABOUT = lazy(
     "account.json        the account, its API tokens (names only), its notices, and where else it signs in\n"
@@ -47,26 +47,26 @@ ABOUT = lazy(
 
 
 class TurnLost(Exception):
-    """The export took too long over something, and another one has begun; or the account is gone."""
+    """Raised if the export took too long over one job and another export has started, or if the account is gone."""
 
 
 @dataclass
 class Turn:
-    """The right to the one export of an account. `until` is when it ends unless it is moved on."""
+    """Represents the lock that allows an account its one export. It ends at `until` unless it is extended."""
 
     account_id: uuid.UUID
     until: datetime
 
 
 def begin(session: Session, account_id: uuid.UUID) -> Turn | None:
-    """Take the turn; None while somebody else has it."""
+    """Take the lock. Returns None while another export holds it."""
     free = or_(Account.exporting_until.is_(None), Account.exporting_until <= func.now())
     until = _set(session, Account.id == account_id, free, until=func.now() + seconds(TURN_SECONDS))
     return None if until is None else Turn(account_id, until)
 
 
 def move_on(session: Session, turn: Turn) -> None:
-    """Keep the turn. Raises TurnLost."""
+    """Extend the lock. Raises TurnLost."""
     until = _set(session, *_held(turn), until=func.now() + seconds(TURN_SECONDS))
     if until is None:
         raise TurnLost
@@ -74,7 +74,7 @@ def move_on(session: Session, turn: Turn) -> None:
 
 
 def end(session: Session, turn: Turn) -> None:
-    """Give the turn back, if it was not lost."""
+    """Release the lock, unless it was lost."""
     _set(session, *_held(turn), until=None)
 
 
@@ -94,7 +94,10 @@ def _set(session: Session, *which: Any, until: Any) -> datetime | None:
 
 
 class _Unsent:
-    """What the archive has written and nobody has sent yet. It cannot be sought in, so the archive never looks back."""
+    """Buffers the bytes that the archive has written and that are not sent yet.
+
+    It is not seekable, so the archive never goes back to change what it wrote.
+    """
 
     def __init__(self) -> None:
         self._written: list[bytes] = []
@@ -104,10 +107,10 @@ class _Unsent:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is buffered elsewhere."""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: there is nothing to close."""
 
     def take(self) -> bytes:
         data = b"".join(self._written)
@@ -116,9 +119,10 @@ class _Unsent:
 
 
 def archive(account: Account, turn: Turn, *, spoken: str) -> Iterator[bytes]:
-    """The bytes of the archive, in pieces. Raises TurnLost: the file breaks off then, visibly.
+    """Yield the bytes of the archive in pieces.
 
-    `spoken` is the language of what is ours in it: the request that spoke it has ended when the pieces are made.
+    Raises TurnLost; the file is then visibly truncated. `spoken` is the language of the site's own texts in it: the
+    request with its locale has ended by the time the pieces are generated.
     """
     unsent, files = _Unsent(), entries(account, turn)
     with zipfile.ZipFile(unsent, "w", zipfile.ZIP_DEFLATED) as file:
@@ -136,7 +140,7 @@ def _next_of(files: Iterator[tuple[str, str | bytes]], spoken: str) -> tuple[str
 
 
 def entries(account: Account, turn: Turn) -> Iterator[tuple[str, str | bytes]]:
-    """The files of the archive: their names and what is in them."""
+    """Yield the name and the content of each file in the archive."""
     yield "README.txt", str(ABOUT)
     yield "account.json", _json(_account(account))
     seen: set[uuid.UUID] = set()
@@ -171,13 +175,13 @@ def _files_of(job: JobView, account_id: uuid.UUID, seen: set[uuid.UUID]) -> Iter
         with transaction() as database:
             document = job_views.original_of(database, job.id, account_id)
             content = None if document is None else document.content
-            database.expunge_all()  # else every document of the export stays in memory to its end
+            database.expunge_all()  # otherwise every document stays in memory until the export ends
         if content is not None:
             yield original, content
 
 
 def file_name(name: str) -> str:
-    """The name of a document as that of a file: it leads to no other folder, on whatever system it is unpacked."""
+    """Return a document's name as a file name that cannot lead to another folder, on whatever system it is unpacked."""
     safe = "".join("-" if letter in '/\\:*?"<>|' or ord(letter) < 32 else letter for letter in name).strip(" .")
     return "".join(stem_and_ending(safe)) or "document"
 
@@ -268,7 +272,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def _call(call: ProviderCall) -> dict[str, Any]:
-    """Without the provider's own ids: with them, its support would talk to whoever has this file."""
+    """Return the call without the provider's own ids: its support might accept them as proof of who is asking."""
     return {
         "step": call.step,
         "provider": call.provider,
@@ -283,7 +287,7 @@ def _call(call: ProviderCall) -> dict[str, Any]:
 
 
 def _events(events: list[JobEvent]) -> list[dict[str, Any]]:
-    """What happened, in the words of the job's page."""
+    """Return the events in the words of the job's page."""
     lines = (timeline.timeline_line(event) for event in timeline.visible_events(events))
     return [{"at": line.at, "what": line.text} for line in lines if line is not None]
 

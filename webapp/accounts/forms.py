@@ -1,4 +1,4 @@
-"""What people write into forms, read and checked. Errors are sentences, by the name of the field."""
+"""Reads and checks the forms of accounts. Errors are sentences, keyed by field name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_TOKEN_NAME = 60
 
 @dataclass
 class Credentials:
-    """An e-mail address and a password as they were typed, the address made normal, and what is wrong with them."""
+    """Holds a submitted e-mail address, normalized, with the password and the errors found in them."""
 
     email: str
     password: str
@@ -23,7 +23,7 @@ class Credentials:
 
 
 def read_registration(form: Mapping[str, str]) -> Credentials:
-    """The credentials of a new account."""
+    """Read the credentials of a new account."""
     typed = form.get("email", "")
     email = normal_email(typed)
     read = Credentials(email or typed.strip()[:LONGEST_EMAIL], form.get("password", ""))
@@ -36,17 +36,17 @@ def read_registration(form: Mapping[str, str]) -> Credentials:
 
 
 def read_address(form: Mapping[str, str]) -> Credentials:
-    """An address without a password."""
+    """Read an e-mail address without a password."""
     read = read_registration({"email": form.get("email", "")})
     read.errors.pop("password")
     return read
 
 
 def read_sign_in(form: Mapping[str, str]) -> Credentials:
-    """Read the credentials that somebody signs in with."""
+    """Read the credentials of a sign-in."""
     return Credentials(email_of_sign_in(form), form.get("password", ""))
 
 
 def read_token_name(form: Mapping[str, str]) -> str:
-    """The name of a new API token; empty if nothing usable was typed."""
+    """Return the name of a new API token; empty if nothing usable was submitted."""
     return cut(one_line(form.get("name", "")), LONGEST_TOKEN_NAME)

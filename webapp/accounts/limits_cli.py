@@ -1,4 +1,4 @@
-"""`flask accounts limits …`: what an operator allows one account, from a terminal."""
+"""`flask accounts limits …`: sets the limits of one account from a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELP = "A number; 0 for no limit; `site` for what the site allows everybody."
 
 
 class NumberOrSite(click.ParamType[int | str]):
-    """A limit as it is typed."""
+    """Parses a limit given on the command line."""
 
     name = "number"
 
@@ -44,7 +44,7 @@ class NumberOrSite(click.ParamType[int | str]):
 @click.option("--tokens-per-month", type=NumberOrSite(Limit.TOKENS_PER_MONTH), help=HELP)
 @click.option("--note", help="Why, kept with the decision.")
 def show_or_set(email: str, note: str | None, **given: int | str | None) -> None:
-    """Show the limits of an account, and how far they are used up. With options, change them first."""
+    """Show the limits of an account and their use. With options, change them first."""
     wanted = {
         Limit(name): value if isinstance(value, int) else None for name, value in given.items() if value is not None
     }

@@ -1,7 +1,7 @@
-"""A forgotten password: a link by mail, where the site can send any.
+"""Resets a forgotten password by a mailed link, on sites that can send mail.
 
-Nothing here tells whether an address is known: the answer is the same, after the same work. The link is signed when the
-mail is made, so no row holds it; it is bound to the password it replaces, and so works once.
+Nothing here reveals whether an address is known: the response is the same, after the same work. The link is signed when
+the mail is written, so no row holds it. It is bound to the password that it replaces, so it works once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NEWS_LIVES_SECONDS = 24 * 3600.0
 
 @accounts.get("/reset")
 def forgotten() -> ResponseReturnValue:
-    """Where one asks for the link."""
+    """Show the form that asks for the link."""
     return asking_page(Credentials("", ""), 200)
 
 
@@ -55,7 +55,7 @@ def forgotten() -> ResponseReturnValue:
 @limit_mails(when=lambda: True)
 @form_on("accounts.forgotten", lambda given, status: asking_page(given, status))
 def ask_for_link() -> ResponseReturnValue:
-    """Owe a link to whoever has an account, and give everybody the same answer."""
+    """Enqueue a mail with the link if there is an account, and give everybody the same response."""
     _only_with_mail()
     given = forms.read_address(request.form)
     if given.errors:
@@ -79,7 +79,7 @@ def ask_for_link() -> ResponseReturnValue:
 
 
 def asking_page(given: Credentials, status: int) -> ResponseReturnValue:
-    """The form for the address, where the site can send mail."""
+    """Show the form for the e-mail address. Not found where the site cannot send mail."""
     if not services().settings.can_mail:
         return not_found()
     return render_template("accounts/request_password_reset.html", given=given), status
@@ -87,7 +87,7 @@ def asking_page(given: Credentials, status: int) -> ResponseReturnValue:
 
 @accounts.get("/reset/<token>")
 def choose_new_password(token: str) -> ResponseReturnValue:
-    """The page a mailed link leads to. Only its button changes anything: programs open links in mails too."""
+    """Show the page of a mailed link. Only its button changes anything: mail scanners open links, too."""
     with transaction() as database:
         account = _account_of(database, token)
     if account is None:
@@ -98,7 +98,7 @@ def choose_new_password(token: str) -> ResponseReturnValue:
 @accounts.post("/reset/<token>")
 @limiter.limit("30 per hour")
 def reset_password(token: str) -> ResponseReturnValue:
-    """A new password. It ends all sessions, and what is left of other links."""
+    """Set a new password. This ends all sessions and invalidates other reset links."""
     with transaction() as database:
         account = _account_of(database, token)
     if account is None:
@@ -115,13 +115,13 @@ def reset_password(token: str) -> ResponseReturnValue:
         if stamp is None:
             return _link_over()
         revoked = revoke_tokens_with_password(database, account, wanted="revoke_tokens" in request.form)
-        if unproven:  # whoever made it may not have been the one whose address it is
+        if unproven:  # the account may have been made by somebody who does not own the address
             close_other_ways_in(database, account.id)
         prove_address(database, account.id)
         owe_news_of_password(database, account)
     log.info("account.password_reset", account=account.id.hex, unproven=unproven)
     end_session()
-    known_devices.remember(account.id, stamp)  # whoever reads the mails is nobody who guesses
+    known_devices.remember(account.id, stamp)  # reading the mail proves that this browser is not guessing
     flash(str(messages.RESET_DONE))
     if revoked and not unproven:
         flash(messages.tokens_revoked(revoked))
@@ -131,7 +131,7 @@ def reset_password(token: str) -> ResponseReturnValue:
 
 
 def owe_news_of_password(database: Session, account: Account) -> None:
-    """Tell whoever owns the account that its password was changed, in case it was somebody else."""
+    """Mail the owner that the password was changed, in case somebody else did it."""
     if services().settings.can_mail:
         owe_mail(
             database,
@@ -144,7 +144,7 @@ def owe_news_of_password(database: Session, account: Account) -> None:
 
 
 def _account_of(database: Session, token: str) -> Account | None:
-    """The account that a link opens; None once it has been used, and for one that is too old or not ours."""
+    """Return the account of a reset link. Returns None if the link is used, expired, or was not signed by this site."""
     _only_with_mail()
     facts = read_token(services().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
     if facts is None or len(facts) != 2:

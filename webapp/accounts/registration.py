@@ -1,7 +1,7 @@
-"""Making an account: by oneself, by an invitation, and by a mailed link where the site can send mail.
+"""Creates accounts: by open registration, by invitation, and by a mailed link where the site can send mail.
 
-Where it can, the form asks for the address alone, and everybody gets the same answer after the same work: who has an
-account learns it from the mail. Where it cannot, the form has to say that an address is taken, and so tells it.
+With mail, the form asks for the address alone, and everybody gets the same response after the same work: people who
+already have an account learn it from the mail. Without mail, the form must reveal that an address is taken.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LINK_LIVES_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class Entrance:
-    """Whether an account may be made here and now, and by which invitation, where it takes one."""
+    """Tells whether an account may be created by this request, and with which invitation if one is needed."""
 
     is_open: bool
     token: str = ""
@@ -50,7 +50,7 @@ class Entrance:
 
 
 def entrance(token: str) -> Entrance:
-    """What this token of an invitation opens; empty: what is open to everybody."""
+    """Return what the token of an invitation permits; with an empty token, what is open to everybody."""
     setting = services().settings.registration
     if setting != "invite":
         return Entrance(setting == "open")
@@ -61,7 +61,7 @@ def entrance(token: str) -> Entrance:
 
 @accounts.get("/register")
 def register() -> ResponseReturnValue:
-    """The form for a new account, or why there is none."""
+    """Show the form for a new account, or why there is none."""
     if current_user.is_authenticated:
         return redirect(url_for("jobs.home"))
     status = {"open": 200, "invite": 200, "closed": 404}[services().settings.registration]
@@ -70,7 +70,7 @@ def register() -> ResponseReturnValue:
 
 @accounts.get("/invitation/<token>")
 def invited(token: str) -> ResponseReturnValue:
-    """The form for whoever was invited."""
+    """Show the form to somebody who was invited."""
     if current_user.is_authenticated:
         return redirect(url_for("jobs.home"))
     found = entrance(token)
@@ -82,7 +82,7 @@ def invited(token: str) -> ResponseReturnValue:
 @limit_mails(when=lambda: services().settings.can_mail)
 @form_on("accounts.register", lambda given, status: registration_page(given, status))
 def create_account() -> ResponseReturnValue:
-    """A new account, signed in at once; where the site can send mail: a link to make it with."""
+    """Create an account and sign in; where the site can send mail, mail a link that creates it instead."""
     found = entrance(request.form.get("invitation", ""))
     if not found.is_open:
         return registration_page(Credentials("", ""), 403)
@@ -108,7 +108,10 @@ def create_account() -> ResponseReturnValue:
 
 
 def add_account(account: Account, invitation_id: uuid.UUID | None) -> None:
-    """Add it, and use up the invitation. Raises IntegrityError when its address is taken, and InvitationOver."""
+    """Add the account and use up the invitation.
+
+    Raises IntegrityError if the address is taken, and InvitationOver.
+    """
     with transaction() as database:
         database.add(account)
         database.flush()
@@ -118,7 +121,7 @@ def add_account(account: Account, invitation_id: uuid.UUID | None) -> None:
 
 
 def owe_link(address: str, invitation: Invitation | None) -> None:
-    """Owe a mail to this address, with as much work whether or not there is an account with it."""
+    """Enqueue a mail to this address, with the same work whether or not it has an account."""
     wanted = may_be_mailed()
     with transaction() as database:
         known = account_with(database, address)
@@ -138,7 +141,7 @@ def owe_link(address: str, invitation: Invitation | None) -> None:
 
 @accounts.get("/register/<token>")
 def choose_password(token: str) -> ResponseReturnValue:
-    """The page a mailed link leads to."""
+    """Show the page of a mailed link."""
     proven = _proven(token)
     if proven is None:
         flash(str(messages.REGISTRATION_LINK_OVER))
@@ -149,7 +152,7 @@ def choose_password(token: str) -> ResponseReturnValue:
 @accounts.post("/register/<token>")
 @limiter.limit("30 per hour")
 def create_proven_account(token: str) -> ResponseReturnValue:
-    """A new account whose address is its owner's, signed in at once."""
+    """Create an account with a proven e-mail address, and sign in."""
     proven = _proven(token)
     if proven is None:
         flash(str(messages.REGISTRATION_LINK_OVER))
@@ -176,7 +179,10 @@ def create_proven_account(token: str) -> ResponseReturnValue:
 
 
 def _proven(token: str) -> tuple[str, uuid.UUID | None] | None:
-    """The address and the invitation that a mailed link stands for; None for one that is too old or not ours."""
+    """Return the address and the invitation of a mailed link.
+
+    Returns None if the link is expired or was not signed by this site.
+    """
     facts = read_token(services().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
     if facts is None or len(facts) != 2:
         return None
@@ -184,7 +190,7 @@ def _proven(token: str) -> tuple[str, uuid.UUID | None] | None:
 
 
 def password_page(token: str, wanted: Credentials, status: int) -> ResponseReturnValue:
-    """The form in which somebody whose address is proven chooses a password."""
+    """Show the form to choose a password, for an address that is proven."""
     action = url_for("accounts.create_proven_account", token=token)
     return render_template("accounts/choose_password.html", wanted=wanted, action=action, about="register"), status
 
@@ -192,7 +198,10 @@ def password_page(token: str, wanted: Credentials, status: int) -> ResponseRetur
 def registration_page(
     wanted: Credentials, status: int, *, token: str | None = None, over: bool = False
 ) -> ResponseReturnValue:
-    """The form, or why there is none; `over`: the invitation is. `token` None: the one that the form brought."""
+    """Show the form, or why there is none. `over` means that the invitation is.
+
+    With `token` None, the invitation is the one in the submitted form.
+    """
     given = request.form.get("invitation", "") if token is None else token
     found = entrance(given)
     settings = services().settings

@@ -1,28 +1,92 @@
-"""What a person does to their own account besides leaving it: password, sessions, language, a copy of everything."""
+"""Views of the account page: API tokens, password, sessions, language, export, and deleting the account."""
 
 from __future__ import annotations
 
+import uuid
+
 import structlog
-from flask import Response, abort, current_app, flash, redirect, request, stream_with_context, url_for
+from flask import (
+    Response,
+    abort,
+    current_app,
+    flash,
+    get_flashed_messages,
+    redirect,
+    render_template,
+    request,
+    stream_with_context,
+    url_for,
+)
 from flask.typing import ResponseReturnValue
-from flask_login import login_required
+from flask_login import current_user, login_required
+from sqlalchemy import delete, select
 
 from tasks.i18n import LANGUAGES, _, language
-from webapp.accounts import export, messages
+from tasks.ledger.jobs import deletion
+from webapp.accounts import export, forms, messages
 from webapp.accounts.blueprint import accounts, form_on
 from webapp.accounts.password_reset import owe_news_of_password
-from webapp.accounts.sign_in import account_page, is_theirs, own_password_limit
-from webapp.auth import known_devices
+from webapp.auth import api_tokens, identities, known_devices, password_rules
 from webapp.auth.accounts import change_language, change_password, end_sessions, revoke_tokens_with_password
 from webapp.auth.password_rules import password_fault
-from webapp.auth.passwords import hash_password
-from webapp.auth.sessions import begin_session, current_account, end_session
+from webapp.auth.passwords import hash_password, verify
+from webapp.auth.sessions import begin_session, current_account, end_session, proved_lately
 from webapp.database import transaction
+from webapp.extensions import limiter
 from webapp.http import locale
 from webapp.http.downloads import attachment_header
+from webapp.jobs import messages as job_messages
+from webapp.limits import my_limits
+from webapp.models import Account
 from webapp.services import services
 
 log = structlog.get_logger()
+
+
+def own_key() -> str:
+    """Return the key under which attempts at the password of this session's account are counted."""
+    return f"own:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
+
+
+own_password_limit = limiter.shared_limit(
+    "10 per 10 minutes", scope="own password", key_func=own_key, deduct_when=lambda answer: answer.status_code == 403
+)
+"""Limits every form that asks for the account's password again.
+
+A stranger at an open browser could otherwise guess it.
+"""
+
+
+@accounts.get("/account")
+@login_required  # type: ignore[untyped-decorator]
+def show() -> ResponseReturnValue:
+    """Show the account page: profile and API tokens."""
+    return account_page()
+
+
+@accounts.post("/account/tokens")
+@login_required  # type: ignore[untyped-decorator]
+def new_token() -> ResponseReturnValue:
+    """Create a token and show it, this once."""
+    name = forms.read_token_name(request.form)
+    if not name:
+        return account_page(errors={"name": messages.NAME_THE_TOKEN}), 422
+    with transaction() as database:
+        if len(api_tokens.tokens_of(database, current_account().id)) >= api_tokens.MOST_TOKENS:
+            return account_page(errors={"name": messages.too_many_tokens(api_tokens.MOST_TOKENS)}), 422
+        token = api_tokens.make_token(database, current_account().id, name)
+    return account_page(token=token, name=name), 201
+
+
+@accounts.post("/account/tokens/<uuid:token_id>/revoke")
+@login_required  # type: ignore[untyped-decorator]
+def revoke_token(token_id: uuid.UUID) -> ResponseReturnValue:
+    """Revoke a token."""
+    with transaction() as database:
+        revoked = api_tokens.revoke(database, token_id, current_account().id)
+    if not revoked:
+        abort(404)
+    return redirect(url_for("accounts.show"), 303)
 
 
 @accounts.post("/account/password")
@@ -30,7 +94,7 @@ log = structlog.get_logger()
 @own_password_limit
 @form_on("accounts.show")
 def new_password() -> ResponseReturnValue:
-    """Another password. All other sessions end; this one begins anew."""
+    """Change the password. Ends all other sessions and starts a new one for this browser."""
     account = current_account()
     if not is_theirs(account, request.form.get("password", "")):
         said = messages.NOT_YOUR_PASSWORD if account.has_password else messages.SHOW_WHO_YOU_ARE
@@ -60,14 +124,14 @@ def new_password() -> ResponseReturnValue:
 @accounts.post("/account/sessions/end")
 @login_required  # type: ignore[untyped-decorator]
 def sign_out_everywhere() -> ResponseReturnValue:
-    """End every session of the account, this one too."""
+    """End every session of the account, including this one."""
     account = current_account()
     with transaction() as database:
         stamp = end_sessions(database, account.id)
     log.info("account.sessions_ended", account=account.id.hex)
     end_session()
     if stamp is not None:
-        known_devices.remember(account.id, stamp)  # they were signed in here just now
+        known_devices.remember(account.id, stamp)  # the user was signed in here a moment ago
     flash(str(messages.SIGNED_OUT_EVERYWHERE))
     return redirect(url_for("accounts.sign_in"), 303)
 
@@ -75,7 +139,7 @@ def sign_out_everywhere() -> ResponseReturnValue:
 @accounts.post("/account/language")
 @login_required  # type: ignore[untyped-decorator]
 def choose_language() -> ResponseReturnValue:
-    """What pages and mails are written in from now on. Nothing chosen: what the browser asks for, mails too."""
+    """Set the language of pages and mails. Without a choice, both follow the browser."""
     chosen = request.form.get("language") or None
     if chosen is not None and chosen not in LANGUAGES:
         abort(422)
@@ -89,7 +153,7 @@ def choose_language() -> ResponseReturnValue:
 @accounts.post("/account/export")
 @login_required  # type: ignore[untyped-decorator]
 def take_everything() -> ResponseReturnValue:
-    """Everything that is kept for the account, as one file that is made while it is sent."""
+    """Send everything that is kept for the account, as one file that is generated while it is sent."""
     account = current_account()
     places = services().exports
     if not places.acquire(blocking=False):
@@ -107,10 +171,65 @@ def take_everything() -> ResponseReturnValue:
     app = current_app._get_current_object()  # type: ignore[attr-defined]
 
     @answer.call_on_close
-    def ended() -> None:  # also when the browser went away before the first byte
+    def ended() -> None:  # also runs if the browser disconnects before the first byte
         places.release()
         with app.app_context(), transaction() as database:
             export.end(database, turn)
 
     log.info("account.exported", account=account.id.hex)
     return answer
+
+
+@accounts.post("/account/delete")
+@login_required  # type: ignore[untyped-decorator]
+@own_password_limit
+@form_on("accounts.show")
+def leave() -> ResponseReturnValue:
+    """Delete the account and everything that belongs to it, at once."""
+    account = current_account()
+    if "sure" not in request.form:
+        return account_page(errors={"sure": job_messages.NOT_CONFIRMED}), 422
+    if not is_theirs(account, request.form.get("password", "")):
+        said = job_messages.PASSWORD_WRONG if account.has_password else messages.SHOW_WHO_YOU_ARE
+        return account_page(errors={"leaving-password": said}), 403
+    with transaction() as database:
+        # Lock the account first: a document that is being handed in is then either seen here or refused there.
+        database.execute(select(Account.id).where(Account.id == account.id).with_for_update())
+        deletion.delete_account_content(database, account.id)
+        database.execute(delete(Account).where(Account.id == account.id))  # its tokens go with it by cascade
+    log.info("account.deleted", account=account.id.hex)
+    end_session()
+    flash(str(job_messages.ACCOUNT_DELETED))
+    return redirect(url_for("accounts.sign_in"), 303)
+
+
+def is_theirs(account: Account, password: str) -> bool:
+    """Return True if the user has just proven to own the account, by its password or by a recent sign-in."""
+    if account.has_password:
+        return verify(password[: password_rules.LONGEST + 1], account.password_hash)
+    return proved_lately()
+
+
+def account_page(token: str | None = None, name: str | None = None, errors: dict[str, str] | None = None) -> str:
+    """Render the account page, with each error beside its field."""
+    settings = services().settings
+    with transaction() as database:
+        owned = api_tokens.tokens_of(database, current_account().id)
+        linked = (
+            identities.is_linked(database, current_account().id, settings.oidc_issuer)
+            if settings.oidc_issuer
+            else False
+        )
+    return render_template(
+        "accounts/settings.html",
+        tokens=owned,
+        token=token,
+        token_name=name,
+        errors=errors or {},
+        settings=settings,
+        service=settings.sign_in_service,
+        linked=linked,
+        proved=proved_lately(),
+        done=get_flashed_messages(),
+        limits=my_limits(),
+    )

@@ -1,9 +1,9 @@
-"""Signing in with a service that the operator has set.
+"""Signs users in with an OpenID Connect service that the operator has configured.
 
-Which account an identity opens is stored under the service's own name for the person. An address alone opens an account
-only where both sides have seen it proven: the service says that it verified it, and somebody has shown here that it is
-theirs. Else whoever registered with a stranger's address would share an account with them. An address alone never opens
-an operator's account.
+An identity is stored under the service's own name for the person. An e-mail address alone opens an account only if both
+sides have proof of it: the service says that it verified the address, and somebody has proven here to own it. Otherwise
+anybody who registered with a stranger's address would share an account with them. An address alone never opens an
+operator's account.
 """
 
 from __future__ import annotations
@@ -19,13 +19,8 @@ from webapp.accounts import messages
 from webapp.accounts.blueprint import accounts, form_on
 from webapp.accounts.forms import Credentials
 from webapp.accounts.registration import entrance
-from webapp.accounts.sign_in import (
-    account_page,
-    is_locked_out,
-    is_theirs,
-    own_password_limit,
-    sign_in_page,
-)
+from webapp.accounts.settings import account_page, is_theirs, own_password_limit
+from webapp.accounts.sign_in import is_locked_out, sign_in_page
 from webapp.auth import email_addresses, identities, invitations
 from webapp.auth.accounts import account_with, prove_address
 from webapp.auth.oidc import NotSignedIn, Person, SignInService
@@ -39,13 +34,16 @@ from webapp.services import services, site_origin
 log = structlog.get_logger()
 
 WISH = "sign-in service"
-"""What this browser wanted when it set out: where to go on, by which invitation, and which account to link."""
+"""Session key of the state of a sign-in at the service: the next page, the invitation, and the account to link."""
 
 
 @accounts.get("/login/service")
 @limiter.limit("60 per 10 minutes")
 def sign_in_with_service() -> ResponseReturnValue:
-    """Set out. A link and no form, since a form's answer may not lead to another site here."""
+    """Redirect to the service.
+
+    It is a link and not a form, since a form's response may not lead to another site here.
+    """
     service = _service()
     linking = (session.get(WISH) or {}).get("link") if "link" in request.args else None
     session[WISH] = {
@@ -62,7 +60,7 @@ def sign_in_with_service() -> ResponseReturnValue:
 @accounts.get("/login/service/done")
 @limiter.limit("60 per 10 minutes")
 def back_from_service() -> ResponseReturnValue:
-    """Come back: signed in, linked, or refused in words."""
+    """Handle the return from the service: sign in, link, or show why not."""
     service = _service()
     wish = session.pop(WISH, None) or {}
     try:
@@ -80,7 +78,7 @@ def back_from_service() -> ResponseReturnValue:
 
 
 def _account_for(person: Person, invitation: str) -> Account:
-    """The account that this person opens, found or made. Raises NotSignedIn."""
+    """Return the account of this person, found or created. Raises NotSignedIn."""
     address = None if person.verified_email is None else email_addresses.normal_email(person.verified_email)
     with transaction() as database:
         linked = identities.account_of(database, person.issuer, person.subject)
@@ -95,7 +93,7 @@ def _account_for(person: Person, invitation: str) -> Account:
         raise NotSignedIn("link_first")
     with transaction() as database:
         if not identities.link(database, person.issuer, person.subject, known.id):
-            raise NotSignedIn("refused")  # at this very moment somebody linked it elsewhere
+            raise NotSignedIn("refused")  # it was linked to another account at the same moment
     log.info("account.linked", account=known.id.hex, by="address")
     return known
 
@@ -124,7 +122,7 @@ def _new_account(person: Person, address: str, token: str) -> Account:
 @own_password_limit
 @form_on("accounts.show")
 def link_service() -> ResponseReturnValue:
-    """Show that the account is theirs, then go to the service to show who they are there."""
+    """Check that the user owns the account, then show the page that leads to the service to link it."""
     _service()
     if not is_theirs(current_account(), request.form.get("password", "")):
         return account_page(errors={"service-password": messages.NOT_YOUR_PASSWORD}), 403
@@ -151,7 +149,7 @@ def _link(person: Person, wanted_by: str) -> ResponseReturnValue:
 @accounts.post("/account/service/remove")
 @login_required  # type: ignore[untyped-decorator]
 def unlink_service() -> ResponseReturnValue:
-    """Sign in without the service from now on."""
+    """Disconnect the sign-in service from the account."""
     _service()
     if not current_account().has_password:
         return account_page(errors={"service": messages.KEEP_A_WAY_IN}), 422

@@ -8,9 +8,9 @@ from webapp.extensions import csrf
 
 
 def init_app(app: Flask) -> None:
-    """Add the API and its description."""
+    """Register the API and its description."""
     from webapp.api import blueprint, docs, jobs, upload_links
 
     app.register_blueprint(blueprint.with_views(jobs, upload_links))
     app.register_blueprint(docs.api_docs)
-    csrf.exempt(blueprint.api)  # programs send a token; no cookie counts
+    csrf.exempt(blueprint.api)  # clients send a token; cookies are ignored

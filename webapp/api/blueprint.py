@@ -1,4 +1,4 @@
-"""The blueprint of the API: who may ask, how often, and how errors are answered."""
+"""The blueprint of the API: authentication, rate limits, and error responses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from webapp.http.rejection import NotAccepted
 from webapp.limits import OverLimit, standing_of
 
 api = Blueprint("api", __name__, url_prefix="/api/v1")
-# Only refused tokens are counted: guessing is slowed down, work is not.
+# Count only rejected tokens: this slows down guessing, not work.
 limiter.limit("60 per minute", deduct_when=lambda response: response.status_code == 401)(api)
 OVER_LIMIT = "A limit of this account is reached"
 
 
 def with_views(*modules: ModuleType) -> Blueprint:
-    """Return the blueprint. Its routes are those of the modules that are named here."""
+    """Return the blueprint. Importing the given modules has registered their routes."""
     assert modules
     return api
 
@@ -51,7 +51,7 @@ def say_over_limit(refused: OverLimit) -> ResponseReturnValue:
 
 @api.before_request
 def authenticate() -> ResponseReturnValue | None:
-    """Find the account of the token. Cookies do not count here, so no page of another site can use them."""
+    """Find the account of the token. Cookies are ignored here, so pages of other sites cannot use them."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         try:
@@ -73,7 +73,7 @@ def _within_limits() -> ResponseReturnValue | None:
 
 @api.after_request
 def tell_limits(response: Response) -> Response:
-    """What is left of the account's requests, on every answer to a program that is known."""
+    """Add what is left of the account's requests to every response to an authenticated client."""
     allowance = g.get("allowance")
     if allowance is not None:
         rate_limits.add_headers(response, allowance, g.get("of_day"))

@@ -20,13 +20,13 @@ Json = Mapping[str, Any]
 
 @api_docs.get("/api/openapi.json")
 def openapi_json() -> ResponseReturnValue:
-    """The OpenAPI 3.1 document."""
+    """Return the OpenAPI 3.1 document."""
     return answer(_document())
 
 
 @api_docs.get("/api/docs")
 def page() -> ResponseReturnValue:
-    """The same for people. It needs no sign-in, and nothing from outside."""
+    """Show the same document as a page. It needs no sign-in and loads nothing from outside."""
     described = _document()
     return render_template(
         "api/docs.html",
@@ -39,12 +39,12 @@ def page() -> ResponseReturnValue:
 
 
 def _document() -> dict[str, Any]:
-    with speaking(ENGLISH):  # programs are spoken to in English, so what is said of that is too
+    with speaking(ENGLISH):  # the API responds in English, so its description is English, too
         return openapi.document(current_app, services().settings)
 
 
 def _by_tag(described: Json) -> dict[str, list[tuple[str, str, Json]]]:
-    """The operations of each tag, as method, path and description."""
+    """Return the operations of each tag, as method, path and description."""
     found: dict[str, list[tuple[str, str, Json]]] = {tag["name"]: [] for tag in described["tags"]}
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
@@ -53,7 +53,7 @@ def _by_tag(described: Json) -> dict[str, list[tuple[str, str, Json]]]:
 
 
 def _resolver(described: Json, schema: Json) -> Json:
-    """What a reference stands for; anything else as it is."""
+    """Return the schema that a reference points to; return anything else unchanged."""
     while "$ref" in schema:
         found: Any = described
         for step in schema["$ref"].removeprefix("#/").split("/"):
@@ -64,7 +64,7 @@ def _resolver(described: Json, schema: Json) -> Json:
 
 @dataclass(frozen=True)
 class Field:
-    """One line about a value: its name, its kind in words, the schema it is made of (None: none with a name)."""
+    """Describes one value of an object: name, type in words, and the name of its schema (None if it has none)."""
 
     name: str
     kind: str
@@ -74,14 +74,14 @@ class Field:
 
 
 def fields_of(schema: Json) -> Iterator[Field]:
-    """The values of an object."""
+    """Yield the values of an object."""
     for name, value in schema.get("properties", {}).items():
         kind, named = kind_of(value)
         yield Field(name, kind, named, name in schema.get("required", ()), value.get("description", ""))
 
 
 def kind_of(schema: Json) -> tuple[str, str | None]:
-    """What a value is, in words, and the name of the schema it follows or holds."""
+    """Return the type of a value in words, and the name of the schema that it follows or contains."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return name, name

@@ -1,4 +1,4 @@
-"""The API, version 1: JSON in, JSON out, bearer tokens, and every error a problem document.
+"""The jobs of the API, version 1: JSON in, JSON out, bearer tokens, and every error a problem document.
 
 A result that is not there yet is a 409 with the job's state, so that a client can tell it from a job that is not there.
 """
@@ -40,14 +40,14 @@ from webapp.services import services
 
 PAGE, LARGEST_PAGE = 20, 100
 NO_SUCH_JOB = PAGES[404][0]
-"""The same words as for an address that is none."""
+"""The same words as for an unknown address."""
 JOB_FIELDS = ("text", "file", "title", "workflow", "options")
 LARGEST_REVISION = 2**31 - 1
 
 
 @api.post("/jobs")
 def create() -> ResponseReturnValue:
-    """Accept a document: 202 for a new job, 200 for the one that the same wish led to before."""
+    """Accept a document: 202 for a new job, 200 for the job that the same request led to before."""
     key = request.headers.get("Idempotency-Key")
     if key is not None and usable_key(key) is None:
         raise Problem(problem(400, "Idempotency-Key is not usable", "Use 1 to 200 printable ASCII characters."))
@@ -86,12 +86,12 @@ def _handed_in(fields: dict[str, Any]) -> SubmittedDocument:
 
 @api.get("/jobs")
 def index() -> ResponseReturnValue:
-    """The account's jobs, newest first; `next` leads to the older ones."""
+    """List the account's jobs, newest first; `next` leads to the older ones."""
     return job_list("api.index")
 
 
 def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any) -> ResponseReturnValue:
-    """A page of the account's jobs; `among` are the ids of those that are meant, None for all."""
+    """Return a page of the account's jobs. `among` selects the ids to include; None for all."""
     limit, before = page_asked_for()
     state = state_asked_for()
 
@@ -115,7 +115,7 @@ def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any
 
 
 def page_asked_for() -> tuple[int, pagination.Cursor | None]:
-    """How many entries of a list are wanted, and after which one. Raises Problem."""
+    """Return how many entries of a list are requested, and after which one. Raises Problem."""
     limit = number_in_query("limit", 1, LARGEST_PAGE) or PAGE
     if "before" not in request.args:
         return limit, None
@@ -126,7 +126,7 @@ def page_asked_for() -> tuple[int, pagination.Cursor | None]:
 
 
 def state_asked_for() -> State | None:
-    """The one state that is wanted; None for all. Raises Problem."""
+    """Return the requested state; None for all. Raises Problem."""
     wanted = request.args.get("state")
     if wanted is None:
         return None
@@ -136,7 +136,7 @@ def state_asked_for() -> State | None:
 
 
 def page_answer(name: str, listed: list[dict[str, Any]], older: str | None) -> Response:
-    """A page of a list, with the way to the next one in the body and in the header Link."""
+    """Return a page of a list, with the link to the next page in the body and in the header Link."""
     response = answer({name: listed, "next": older})
     if older is not None:
         response.headers["Link"] = f'<{older}>; rel="next"'
@@ -145,11 +145,12 @@ def page_answer(name: str, listed: list[dict[str, Any]], older: str | None) -> R
 
 @api.get("/jobs/<uuid:job_id>")
 def show(job_id: uuid.UUID) -> ResponseReturnValue:
-    """How the job stands; with `wait`, as soon as that has changed.
+    """Show a job; with `wait`, as soon as it has changed.
 
-    `wait` is how many seconds the answer may take. It comes at once when the job's `revision` differs from the one in
-    the query, or when the job has ended. Without `revision`, a change from now on is waited for. The header
-    `Waybill-Wait` says why the answer came; after `full`, where too many requests wait already, ask in some seconds.
+    `wait` is how many seconds the response may take. It comes at once when the job's `revision` differs from the one in
+    the query, or when the job has ended. Without `revision`, it waits for a change from now on. The header
+    `Waybill-Wait` says why the response came; after `full`, where too many requests wait already, ask again in some
+    seconds.
     """
     seconds = number_in_query("wait", 0, LONGEST_WAIT_SECONDS)
     known = number_in_query("revision", 0, LARGEST_REVISION)
@@ -187,7 +188,7 @@ def delete(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.get("/jobs/<uuid:job_id>/result")
 def result(job_id: uuid.UUID) -> ResponseReturnValue:
-    """What was made of the document. 409 while there is none, with the job's state; 410 once it has been deleted."""
+    """Return the result. 409 while there is none, with the job's state; 410 once it has been deleted."""
     job = _job(job_id)
     with transaction() as session:
         saved = job_views.result_of(session, job_id, g.account_id)
@@ -211,7 +212,7 @@ def result(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @api.post("/jobs/<uuid:job_id>/cancel")
 def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Ask for no result. Asking again changes nothing; 409 when the job has already ended otherwise."""
+    """Cancel the job. Asking again changes nothing; 409 when the job has already ended otherwise."""
     with transaction() as session:
         cancelled = transitions.cancel(session, job_id, g.account_id)
     job = _job(job_id)
@@ -240,7 +241,10 @@ def _job_json(job: JobView) -> dict[str, Any]:
 
 
 def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]:
-    """What these jobs used, by their ids; empty where owners are not told, without those that asked no AI service."""
+    """Return the usage of these jobs by their ids.
+
+    Jobs without a provider call are left out. Empty if the settings hide costs from owners.
+    """
     settings = services().settings
     if not settings.show_cost_to_owner:
         return {}
@@ -250,7 +254,10 @@ def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]
 
 
 def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) -> dict[str, Any]:
-    """A job as programs see it. `wait` is the closed door it waits behind, until the named moment at the latest."""
+    """Return a job as the API shows it.
+
+    `wait` is the closed lane that the job waits for, until the named moment at the latest.
+    """
     failing = job.error_category if job.state in (State.FAILED, State.RETRY_WAIT) else None
     failure = messages.failure_of(failing, job.error_code)
     if job.state is State.FAILED:

@@ -1,4 +1,4 @@
-"""How often a program may ask. Counted for the account, so that more tokens are not more requests.
+"""Limits how often API clients may ask. Requests count per account, so that more tokens do not mean more requests.
 
 The headers are RateLimit and RateLimit-Policy as structured fields, after revision 10 of
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
@@ -24,7 +24,7 @@ WINDOW_SECONDS = 60
 
 @dataclass(frozen=True)
 class Allowance:
-    """What is left of the requests of this minute. `allowed` False: this one was too many."""
+    """Represents what is left of the requests of this minute. `allowed` is False if this request was too many."""
 
     allowed: bool
     most: int
@@ -33,7 +33,7 @@ class Allowance:
 
 
 def count(account_id: uuid.UUID) -> Allowance | None:
-    """Count a request of the account. None when nobody can count: a lost Redis is no reason to refuse work."""
+    """Count a request of the account. Returns None if Redis is unreachable: that is no reason to refuse work."""
     limit = RateLimitItemPerMinute(services().settings.api_requests_per_minute)
     key = ("api", account_id.hex)
     try:
@@ -45,9 +45,10 @@ def count(account_id: uuid.UUID) -> Allowance | None:
 
 
 def add_headers(response: Response, allowance: Allowance, of_day: limits.Allowance | None) -> None:
-    """Tell the program what is left, and when it may come back; `of_day` is what it may hand in, where that was asked.
+    """Add headers that tell the client what is left and when to retry.
 
-    While documents may be handed in there is no one moment at which more may be, so none is told.
+    `of_day` is the daily job limit, if it was looked up. While documents may be handed in, there is no single moment at
+    which more are allowed, so none is given.
     """
     policies = [f'"{POLICY}";q={allowance.most};w={WINDOW_SECONDS}']
     left = [f'"{POLICY}";r={allowance.left};t={allowance.seconds_to_reset}']

@@ -1,4 +1,4 @@
-"""How the API reads what programs send, and how it answers."""
+"""Reads the requests of API clients, and builds the responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_NAME_SHOWN = 60
 
 
 class Problem(Exception):
-    """An answer that ends the request here."""
+    """Raised to end the request with this response."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status)
@@ -33,10 +33,10 @@ def instant(at: datetime | None) -> str | None:
 
 
 def body_fields(known: Collection[str], *, forms: bool = False) -> dict[str, Any]:
-    """The fields of the body. `forms`: a multipart form will do too, whose `options` are JSON.
+    """Return the fields of the body. `forms` also allows a multipart form, whose `options` are JSON.
 
-    Raises Problem for a body that cannot be read, and NotAccepted for a field that is not known: a misspelt `option`
-    would otherwise be a document summarised with the defaults.
+    Raises Problem for a body that cannot be read, and NotAccepted for an unknown field: a misspelt `option` would
+    otherwise be a document summarised with the defaults.
     """
     if request.is_json:
         fields = _json_fields()
@@ -72,7 +72,7 @@ def _form_fields() -> dict[str, Any]:
 
 
 def text_of(fields: dict[str, Any], name: str, default: str) -> str:
-    """A field that is text; the default where it is missing. Raises NotAccepted."""
+    """Return a text field; the default if it is missing. Raises NotAccepted."""
     value = fields.get(name, default)
     if not isinstance(value, str):
         raise NotAccepted(f"{name}_wrong", f"{name} must be a string.", field=name)
@@ -80,7 +80,10 @@ def text_of(fields: dict[str, Any], name: str, default: str) -> str:
 
 
 def options_in(fields: dict[str, Any], workflow: Workflow) -> dict[str, Any]:
-    """The field `options`; empty where it is missing. A list of lines has no blank ones. Raises NotAccepted."""
+    """Return the field `options`; empty if it is missing.
+
+    Raises NotAccepted, also for blank lines in a list of lines.
+    """
     options = fields.get("options", {})
     if not isinstance(options, dict):
         raise NotAccepted("options_wrong", "options must be an object.", field="options")
@@ -97,16 +100,17 @@ def _is_line(value: object) -> bool:
 
 
 def number_of(fields: dict[str, Any], name: str, default: int, low: int, high: int) -> int:
-    """A field that is a whole number; the default where it is missing. Raises NotAccepted."""
+    """Return a whole number; the default if it is missing. Raises NotAccepted."""
     value = fields.get(name, default)
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON tells no 3 from 3.0
+    # JSON does not distinguish 3 from 3.0
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not whole or not low <= value <= high:
         raise NotAccepted(f"{name}_wrong", f"{name} must be a whole number from {low} to {high}.", field=name)
     return int(value)
 
 
 def flag_of(fields: dict[str, Any], name: str) -> bool:
-    """A field that is true or false; false where it is missing. Raises NotAccepted."""
+    """Return a boolean field; False if it is missing. Raises NotAccepted."""
     value = fields.get(name, False)
     if not isinstance(value, bool):
         raise NotAccepted(f"{name}_wrong", f"{name} must be true or false.", field=name)
@@ -114,7 +118,10 @@ def flag_of(fields: dict[str, Any], name: str) -> bool:
 
 
 def number_in_query(name: str, low: int, high: int) -> int | None:
-    """A whole number of the query; None where it is missing. Raises Problem when it is none, or out of range."""
+    """Return a whole number of the query; None if it is missing.
+
+    Raises Problem if it is not a number or out of range.
+    """
     given = request.args.get(name)
     if given is None:
         return None

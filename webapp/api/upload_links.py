@@ -1,4 +1,4 @@
-"""The API for upload links: a site owner makes one, and people without an account hand in documents by it."""
+"""The API for upload links: a site owner creates one, and people without an account hand in documents by it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FIELDS = ("name", "workflow", "options", "expires_in", "max_uses", "frame_origin
 
 @api.post("/upload-links")
 def create_upload_link() -> ResponseReturnValue:
-    """Make a link by which people without an account hand in documents for this one.
+    """Create a link by which people without an account hand in documents for this one.
 
-    What is made of the documents is fixed by the link. Show the form on a page of your own with `html`, or send people
-    to `upload_url`. Whoever has the address may use it, until it expires, is used up, or is revoked.
+    The link fixes what is made of the documents. Show the form on a page of your own with `html`, or send people to
+    `upload_url`. Anyone who has the address may use it, until it expires, is used up, or is revoked.
     """
     fields = body_fields(FIELDS)
     workflow = workflow_of(text_of(fields, "workflow", "summary"))
@@ -85,7 +85,7 @@ def _return_url(fields: dict[str, Any]) -> str | None:
 
 @api.get("/upload-links")
 def list_upload_links() -> ResponseReturnValue:
-    """The account's upload links, newest first; `next` leads to the older ones."""
+    """List the account's upload links, newest first; `next` leads to the older ones."""
     limit, before = page_asked_for()
     with transaction() as session:
         found = links.links_of(session, g.account_id, limit=limit + 1, before=before)
@@ -98,20 +98,20 @@ def list_upload_links() -> ResponseReturnValue:
 
 @api.get("/upload-links/<uuid:link_id>")
 def show_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
-    """How the link stands."""
+    """Show the link."""
     return answer(link_json(_link(link_id)))
 
 
 @api.get("/upload-links/<uuid:link_id>/jobs")
 def list_jobs_of_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
-    """The jobs that were handed in by the link, newest first."""
+    """List the jobs that were handed in by the link, newest first."""
     _link(link_id)
     return job_list("api.list_jobs_of_upload_link", among=links.jobs_by(link_id), link_id=link_id)
 
 
 @api.post("/upload-links/<uuid:link_id>/revoke")
 def revoke_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
-    """Revoke the link. Nothing more is handed in by it, and the pages of what was are closed; the jobs stay."""
+    """Revoke the link. It accepts no more documents, and the pages of those it accepted are closed; the jobs stay."""
     with transaction() as session:
         links.revoke(session, link_id, g.account_id)
     return answer(link_json(_link(link_id)))
@@ -126,7 +126,7 @@ def _link(link_id: uuid.UUID) -> Link:
 
 
 def link_json(link: Link) -> dict[str, Any]:
-    """A link as programs see it."""
+    """Return a link as the API shows it."""
     row = link.row
     return {
         "id": str(row.id),

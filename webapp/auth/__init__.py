@@ -1,4 +1,4 @@
-"""Who is asking: accounts, sessions, passwords, API tokens, identities and invitations."""
+"""Accounts, sessions, passwords, API tokens, sign-in identities and invitations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Let each page know who is signed in, and prolong the sessions of people who open pages."""
+    """Pass the signed-in account to each page, and extend the sessions of people who open pages."""
     from webapp.auth import sessions
 
     app.context_processor(lambda: {"viewer": sessions.current_account_or_none()})

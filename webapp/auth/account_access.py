@@ -1,6 +1,7 @@
-"""What an operator decides about an account: disable, enable, revoke its API tokens, the operator's role.
+"""An operator's decisions about an account: disable, enable, revoke its API tokens, give or take the operator's role.
 
-Each is written down with its reason, in the transaction that does it. Functions take a session and never commit.
+Each decision is recorded with its reason, in the transaction that carries it out. Functions take a session and never
+commit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from webapp.models import Account, Role
 
 
 class NotDecided(Exception):
-    """Why nothing was done, in a sentence."""
+    """Raised if nothing was done; the message is a sentence that says why."""
 
 
 OWN_ACCOUNT = "This is your own account. Another operator can do that, or `flask accounts` at a terminal."
@@ -29,7 +30,10 @@ LAST_OPERATOR = "This is the last operator who can sign in. Make somebody else a
 
 @dataclass(frozen=True)
 class Deciding:
-    """Who decides, and why. `account_id` is the operator's own account; None: at a terminal."""
+    """Represents the operator who decides, and the reason.
+
+    `account_id` is the operator's account; None at a terminal.
+    """
 
     queue: str
     by: str
@@ -38,7 +42,10 @@ class Deciding:
 
 
 def disable(session: Session, account: Account, deciding: Deciding) -> bool:
-    """Lock an account out, and begin no job of it. False: it was disabled already. Raises NotDecided."""
+    """Lock an account out, so that none of its jobs start.
+
+    Returns False if it was already disabled. Raises NotDecided.
+    """
     _spare_oneself_and_the_last_operator(session, account, deciding)
     if not disabled.disable(session, account.id):
         return False
@@ -48,7 +55,7 @@ def disable(session: Session, account: Account, deciding: Deciding) -> bool:
 
 
 def enable(session: Session, account: Account, deciding: Deciding) -> bool:
-    """Let an account in again, and its waiting jobs go on. False: it was not disabled."""
+    """Let an account in again, and let its waiting jobs start. Returns False if it was not disabled."""
     if not disabled.enable(session, account.id):
         return False
     _write_down(session, Decided.ENABLE_ACCOUNT, account, deciding)
@@ -56,7 +63,7 @@ def enable(session: Session, account: Account, deciding: Deciding) -> bool:
 
 
 def revoke_tokens(session: Session, account: Account, deciding: Deciding) -> int:
-    """Take all its API tokens away. How many there were."""
+    """Revoke all API tokens of the account. Returns how many there were."""
     revoked = accounts.revoke_tokens(session, account.id)
     if revoked:
         _write_down(session, Decided.REVOKE_TOKENS, account, deciding, tokens=revoked)
@@ -64,13 +71,13 @@ def revoke_tokens(session: Session, account: Account, deciding: Deciding) -> int
 
 
 def demote(session: Session, account: Account, deciding: Deciding) -> bool:
-    """Take the operator's role away. False: it was no operator's account. Raises NotDecided."""
+    """Take the operator's role away. Returns False if the account did not have it. Raises NotDecided."""
     _spare_oneself_and_the_last_operator(session, account, deciding)
     return _set_role(session, Decided.DEMOTE, account, Role.USER, deciding)
 
 
 def promote(session: Session, account: Account, deciding: Deciding) -> bool:
-    """Make an account an operator's. False: it was one already."""
+    """Give an account the operator's role. Returns False if it already had it."""
     return _set_role(session, Decided.PROMOTE, account, Role.OPERATOR, deciding)
 
 
@@ -88,9 +95,10 @@ def _set_role(session: Session, what: Decided, account: Account, role: Role, dec
 
 
 def _spare_oneself_and_the_last_operator(session: Session, account: Account, deciding: Deciding) -> None:
-    """Refuse what would leave the site without an operator. Raises NotDecided.
+    """Raise NotDecided if the decision would leave the site without an operator, or is about the operator's own
+    account.
 
-    All operators are locked, in the order of their ids: two who decide about each other come one after the other.
+    All operators are locked in the order of their ids, so that two who decide about each other are serialized.
     """
     if account.id == deciding.account_id:
         raise NotDecided(OWN_ACCOUNT)

@@ -1,4 +1,4 @@
-"""What can happen to an account. Functions take a session and never commit."""
+"""Changes an account. Functions take a session and never commit."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from webapp.models import Account, ApiToken, BrowserSession, Identity, UploadLin
 
 
 def account_with(session: Session, email: str) -> Account | None:
-    """The account with this address, in the form addresses are stored in."""
+    """Return the account with this e-mail address, which must be in its stored form."""
     return session.execute(
         select(Account).where(Account.email == email).execution_options(populate_existing=True)
     ).scalar_one_or_none()
 
 
 def password_stamp(password_hash: str) -> str:
-    """What a link is bound to that must not outlive the password. Tells nothing of it."""
+    """Return a fingerprint for links that must not outlive the password. It reveals nothing about the password."""
     return hashlib.sha256(password_hash.encode()).hexdigest()[:32]
 
 
 def change_password(session: Session, account: Account, new_hash: str) -> int | None:
-    """Put a new password in the place of the one that was just proved, and end all sessions. The new stamp.
+    """Replace the password that was just proven, and end all sessions. Returns the new session stamp.
 
-    None: the password is not the one of `account` any more, so whoever is changing it knows an old one.
+    Returns None if the password of `account` has changed meanwhile, so that the user proved an old one.
     """
     stamp: int | None = session.execute(
         update(Account)
@@ -42,22 +42,22 @@ def change_password(session: Session, account: Account, new_hash: str) -> int | 
 
 
 def revoke_tokens(session: Session, account_id: uuid.UUID) -> int:
-    """Take all API tokens of an account away. How many there were."""
+    """Revoke all API tokens of an account. Returns how many there were."""
     return len(session.execute(delete(ApiToken).where(ApiToken.account_id == account_id).returning(ApiToken.id)).all())
 
 
 def revoke_tokens_with_password(session: Session, account: Account, *, wanted: bool) -> int:
-    """Take the API tokens away together with an old password, where that is wanted. How many there were.
+    """Revoke the API tokens together with the old password, if requested. Returns how many there were.
 
-    An operator's always: whoever knew the password could have made one, and the whole site is behind it.
+    An operator's are always revoked: anybody who knew the password could have created one, and it opens the whole site.
     """
     return revoke_tokens(session, account.id) if wanted or account.is_operator else 0
 
 
 def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
-    """End all sessions of an account, wherever they are, and give the new stamp. Its API tokens go on.
+    """End all sessions of an account, in every browser. Returns the new session stamp; API tokens keep working.
 
-    None: there is no such account.
+    Returns None if there is no such account.
     """
     stamp: int | None = session.execute(
         update(Account)
@@ -71,7 +71,7 @@ def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
 
 
 def _forget_sessions(session: Session, account_id: uuid.UUID) -> None:
-    """Delete the rows. The stamp has ended them already, also one whose sign-in is just under way."""
+    """Delete the rows. The new stamp has already ended the sessions, even one whose sign-in is in progress."""
     session.execute(
         delete(BrowserSession)
         .where(BrowserSession.account_id == account_id)
@@ -80,7 +80,7 @@ def _forget_sessions(session: Session, account_id: uuid.UUID) -> None:
 
 
 def change_language(session: Session, account_id: uuid.UUID, chosen: str | None, *, mails: str) -> None:
-    """The language of the account's pages, None: the browser's, and the one its mails are written in."""
+    """Set the language of the account's pages (None: the browser's) and the language of its mails."""
     session.execute(
         update(Account)
         .where(Account.id == account_id)
@@ -91,7 +91,7 @@ def change_language(session: Session, account_id: uuid.UUID, chosen: str | None,
 
 
 def prove_address(session: Session, account_id: uuid.UUID) -> None:
-    """The address of the account was shown to be its owner's."""
+    """Record that the user has proven to own the e-mail address."""
     session.execute(
         update(Account)
         .where(Account.id == account_id, Account.email_proven_at.is_(None))
@@ -101,9 +101,9 @@ def prove_address(session: Session, account_id: uuid.UUID) -> None:
 
 
 def close_other_ways_in(session: Session, account_id: uuid.UUID) -> None:
-    """Take away what gives access besides the password: API tokens, sign-in services, upload links, the webhook.
+    """Remove all access other than the password: API tokens, sign-in services, upload links, the webhook.
 
-    For an account that somebody may have made with an address that was not theirs, once its owner comes.
+    Used when the owner of an e-mail address takes over an account that somebody else may have created with it.
     """
     revoke_tokens(session, account_id)
     session.execute(delete(Identity).where(Identity.account_id == account_id))

@@ -1,4 +1,4 @@
-"""API tokens. The token is shown once; what is kept is its hash, found by a unique index."""
+"""Manages API tokens. A token is shown once; only its hash is stored, found by a unique index."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ USE_IS_NOTED_EVERY_SECONDS = 60
 
 
 def make_token(session: Session, account_id: uuid.UUID, name: str) -> str:
-    """Make a token for the account and give it; nobody can read it again."""
+    """Create a token for the account and return it. It cannot be read again."""
     token = f"wb_{secrets.token_urlsafe(32)}"
     session.add(ApiToken(account_id=account_id, name=name, token_hash=_hash(token)))
     return token
 
 
 class AccountDisabled(Exception):
-    """The token is right, and an operator has disabled its account."""
+    """Raised if the token is valid but an operator has disabled its account."""
 
 
 def owner_of(session: Session, token: str) -> uuid.UUID | None:
-    """Find the account of a token, whose use is noted at most once a minute; None for one that is not known.
+    """Find the account of a token, recording its use at most once a minute.
 
-    Raises AccountDisabled.
+    Returns None if the token is unknown. Raises AccountDisabled.
     """
     found = session.execute(
         select(ApiToken.id, ApiToken.account_id, is_disabled(ApiToken.account_id).label("disabled")).where(
@@ -60,7 +60,7 @@ def owner_of(session: Session, token: str) -> uuid.UUID | None:
 
 
 def tokens_of(session: Session, account_id: uuid.UUID) -> Sequence[ApiToken]:
-    """The account's tokens, newest first."""
+    """Return the account's tokens, newest first."""
     return (
         session.execute(
             select(ApiToken).where(ApiToken.account_id == account_id).order_by(ApiToken.created_at.desc(), ApiToken.id)
@@ -71,7 +71,7 @@ def tokens_of(session: Session, account_id: uuid.UUID) -> Sequence[ApiToken]:
 
 
 def revoke(session: Session, token_id: uuid.UUID, account_id: uuid.UUID) -> bool:
-    """Take a token away. False if the account has no such token."""
+    """Revoke a token. Returns False if the account has no such token."""
     return bool(
         session.execute(
             delete(ApiToken).where(ApiToken.id == token_id, ApiToken.account_id == account_id).returning(ApiToken.id)

@@ -1,7 +1,8 @@
-"""How often a form that anybody may send can be sent, so that nobody guesses, and no stranger locks an owner out.
+"""Limits how often public forms can be sent, so that nobody guesses passwords, and no stranger locks an owner out.
 
-Counted are: one client, one client with one address, and one address whoever asks. None of them counts for a browser in
-which the account has been signed in to; that one has a count of its own. So what strangers do never stops it.
+Attempts are counted for one client, for one client with one e-mail address, and for one address whoever asks. None of
+these applies to a browser in which the account has been signed in to; that browser has its own count. So what strangers
+do never stops it.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from webapp.auth.known_devices import known_device
 from webapp.extensions import client_address, limiter
 
 OF_ONE_CLIENT, OF_ONE_PAIR, OF_ONE_ADDRESS = "100 per 10 minutes", "10 per 10 minutes", "100 per hour"
-"""Sign-ins: all of a client; wrong ones of a client at an address; wrong ones at an address from wherever.
+"""Limits for sign-ins: all of a client; wrong ones of a client at an address; wrong ones at an address from anywhere.
 
-The last is more than one client can use up, so it takes several to close an account to browsers that are not known.
+The last is more than one client can use up, so it takes several to close an account to unknown browsers.
 """
 MAILS_OF_ONE_CLIENT, MAILS_OF_ONE_PAIR = "30 per hour", "5 per hour"
 MAILS_TO_ONE_ADDRESS = parse("10 per hour")
-"""What is asked for beyond that is answered like the rest, and not sent: the links of the first ten are good yet."""
+"""Requests beyond this get the usual response, but no mail: the links of the first ten still work."""
 GUESSED_AT = "guessed at from several places"
-"""Marks the limit that a page has more to say about."""
+"""Marks the limit that a page explains in more detail."""
 
 
 def address_key() -> str:
-    """Count what is asked about one address. A hash: Redis is told no addresses."""
+    """Return the key that counts attempts at one e-mail address. It is a hash: Redis receives no addresses."""
     return "account:" + _hash(email_of_sign_in(request.form))
 
 
 def pair_key() -> str:
-    """Count what one client asks about one address."""
+    """Return the key that counts attempts of one client at one e-mail address."""
     return "pair:" + _hash(f"{client_address()} {email_of_sign_in(request.form)}")
 
 
 def device_key() -> str:
-    """Count what a known browser asks about an account."""
+    """Return the key that counts attempts of a known browser at an account."""
     return f"device:{known_device()}"
 
 
@@ -49,17 +50,17 @@ def _hash(text: str) -> str:
 
 
 def is_known() -> bool:
-    """Whether the account whose address is typed has been signed in to in this browser."""
+    """Return True if the submitted account has been signed in to in this browser."""
     return known_device() is not None
 
 
 def is_unknown() -> bool:
-    """Whether it has not, as far as the cookie shows."""
+    """Return True if it has not, as far as the cookie shows."""
     return known_device() is None
 
 
 def was_wrong(response: Response) -> bool:
-    """Whether a sign-in was refused."""
+    """Return True if a sign-in was refused."""
     return response.status_code != 303
 
 
@@ -82,7 +83,7 @@ def limit_sign_ins(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def limit_mails(when: Callable[[], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Limit how often a form that has a mail sent can be sent by one client, `when` the site sends any."""
+    """Limit how often one client can send a form that triggers a mail; `when` tells if the site sends any."""
 
     def limited(view: Callable[..., Any]) -> Callable[..., Any]:
         for limit in (
@@ -97,9 +98,9 @@ def limit_mails(when: Callable[[], bool]) -> Callable[[Callable[..., Any]], Call
 
 
 def may_be_mailed() -> bool:
-    """Count a mail to the address that is typed; False: it was sent as many already, so this one need not be.
+    """Count a mail to the submitted address. Returns False if enough were sent, so that this one is not needed.
 
-    A known browser is always sent its mail. So is everybody where nobody can count.
+    A known browser always gets its mail. So does everybody while Redis is unreachable.
     """
     if is_known():
         return True

@@ -1,4 +1,4 @@
-"""E-mail addresses in the form in which they are stored."""
+"""Normalizes e-mail addresses into the form in which they are stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_EMAIL = 254
 
 
 def normal_email(typed: str) -> str | None:
-    """The address in the form it is stored in; None if it is none. Whether it receives mail is not asked."""
+    """Return the address in its stored form; None if it is not valid. Does not check that it receives mail."""
     if len(typed) > LONGEST_EMAIL + 10:
         return None
     try:
@@ -20,6 +20,6 @@ def normal_email(typed: str) -> str | None:
 
 
 def email_of_sign_in(form: Mapping[str, str]) -> str:
-    """Return the address that somebody signs in with. Nothing is checked: every wrong pair gets the same answer."""
-    typed = form.get("email", "").replace("\0", "\ufffd")  # which no address has, and the database cannot hold
+    """Return the submitted address of a sign-in. Nothing is checked: every wrong pair gets the same response."""
+    typed = form.get("email", "").replace("\0", "\ufffd")  # no address contains NUL, and the database cannot store it
     return normal_email(typed) or typed.strip().lower()[:LONGEST_EMAIL]

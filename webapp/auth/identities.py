@@ -1,4 +1,4 @@
-"""Who an account is to a sign-in service. Functions take a session and never commit."""
+"""Links accounts to identities at a sign-in service. Functions take a session and never commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.models import Account, Identity
 
 
 def account_of(session: Session, issuer: str, subject: str) -> Account | None:
-    """The account that this identity opens; None: none so far."""
+    """Return the account that this identity opens; None if it is not linked."""
     return session.execute(
         select(Account)
         .join(Identity, Identity.account_id == Account.id)
@@ -22,7 +22,7 @@ def account_of(session: Session, issuer: str, subject: str) -> Account | None:
 
 
 def link(session: Session, issuer: str, subject: str, account_id: uuid.UUID) -> bool:
-    """From now on this identity opens the account. False: it opens another one already, and goes on doing so."""
+    """Link this identity to the account. Returns False if it is linked to another one, and leaves that unchanged."""
     session.execute(
         insert(Identity).values(issuer=issuer, subject=subject, account_id=account_id).on_conflict_do_nothing()
     )
@@ -35,11 +35,11 @@ def link(session: Session, issuer: str, subject: str, account_id: uuid.UUID) -> 
 
 
 def is_linked(session: Session, account_id: uuid.UUID, issuer: str) -> bool:
-    """Whether some identity at this service opens the account."""
+    """Return True if an identity at this service opens the account."""
     found = select(Identity.subject).where(Identity.account_id == account_id, Identity.issuer == issuer).limit(1)
     return session.execute(found).first() is not None
 
 
 def unlink(session: Session, account_id: uuid.UUID, issuer: str) -> None:
-    """No identity at this service opens the account any more."""
+    """Unlink all identities at this service from the account."""
     session.execute(delete(Identity).where(Identity.account_id == account_id, Identity.issuer == issuer))

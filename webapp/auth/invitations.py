@@ -1,4 +1,4 @@
-"""Invitations: each makes one account, once, for some days. The link is shown once; what is kept is its hash."""
+"""Manages invitations: each creates one account, once, within some days. The link is shown once; its hash is stored."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FORGOTTEN_AFTER_SECONDS = 30 * 24 * 3600.0
 
 
 class InvitationOver(Exception):
-    """It was used, has expired, or was withdrawn."""
+    """Raised if the invitation is used, expired or revoked."""
 
 
 def invite(session: Session, *, email: str | None, made_by: str | None, days: int = DAYS) -> str:
-    """Make an invitation, and give the token that stands for it; nobody can read it again.
+    """Create an invitation and return its token, which cannot be read again.
 
-    `email` None: for any address. Those that ended long ago are forgotten.
+    `email` None allows any address. Deletes invitations that ended long ago.
     """
     session.execute(
         delete(Invitation).where(
@@ -39,14 +39,17 @@ def invite(session: Session, *, email: str | None, made_by: str | None, days: in
 
 
 def open_one(session: Session, token: str) -> Invitation | None:
-    """The invitation of a token, while it can be used."""
+    """Return the invitation of a token, while it can be used; else None."""
     return session.execute(
         select(Invitation).where(Invitation.token_hash == _hash(token), *_open())
     ).scalar_one_or_none()
 
 
 def use(session: Session, invitation_id: uuid.UUID) -> None:
-    """Use it up, in the transaction that adds the account. Raises InvitationOver; then nothing may be committed."""
+    """Use the invitation up, in the transaction that adds the account.
+
+    Raises InvitationOver; then nothing may be committed.
+    """
     used = session.execute(
         update(Invitation)
         .where(Invitation.id == invitation_id, *_open())
@@ -59,13 +62,13 @@ def use(session: Session, invitation_id: uuid.UUID) -> None:
 
 
 def open_ones(session: Session) -> Sequence[Invitation]:
-    """Those that can still be used, newest first."""
+    """Return the invitations that can still be used, newest first."""
     newest = select(Invitation).where(*_open()).order_by(Invitation.created_at.desc(), Invitation.id)
     return session.execute(newest.limit(MOST_SHOWN)).scalars().all()
 
 
 def withdraw(session: Session, invitation_id: uuid.UUID) -> bool:
-    """Take it back. False: it was used before, or there is none."""
+    """Revoke an invitation. Returns False if it was used before, or does not exist."""
     return bool(
         session.execute(
             delete(Invitation).where(Invitation.id == invitation_id, *_open()).returning(Invitation.id)

@@ -1,7 +1,7 @@
-"""Browsers in which somebody has signed in before, so that strangers who guess do not stand in their way.
+"""Remembers browsers in which somebody has signed in, so that strangers who guess passwords do not lock them out.
 
-A long-lived, signed cookie names the accounts and the stamp that each had. It opens nothing: attempts from such a
-browser are only counted apart from those of everybody else. It ends with the stamp, so with the password.
+A long-lived, signed cookie names the accounts and the stamp that each had. It grants no access: attempts from such a
+browser are only counted separately from those of everybody else. It expires with the stamp, and so with the password.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from webapp.http.site_settings import site_settings
 from webapp.models import Account
 
 LIVES_SECONDS = 400 * 24 * 3600
-"""Browsers keep no cookie for longer."""
+"""The longest lifetime that browsers allow a cookie."""
 MOST_ACCOUNTS = 5
 SALT = "known device"
 
 Entry = tuple[str, str, int]
-"""The account's id, the name of the browser for it, and the stamp that the account had."""
+"""The account's id, a random name of the browser for it, and the account's session stamp."""
 
 
 def remember(account_id: uuid.UUID, stamp: int) -> None:
-    """Let the answer to this request tell the browser that this account is known in it."""
+    """Set the cookie that remembers this account, with the response to this request."""
     entries = _entries()
     name = next((name for known, name, _ in entries if known == account_id.hex), secrets.token_hex(16))
     others = [entry for entry in entries if entry[0] != account_id.hex]
@@ -50,9 +50,9 @@ def remember(account_id: uuid.UUID, stamp: int) -> None:
 
 
 def known_device() -> str | None:
-    """Name the browser that sends a form, if the account whose address is typed there is known in it; else None.
+    """Return the name of the browser that sends a form, if the submitted account is known in it; else None.
 
-    The database is asked only about a cookie that is ours, so that the others learn nothing from how long it takes.
+    Queries the database only for a cookie that this site signed, so that response times tell nothing to other browsers.
     """
     if "known_device" not in g:
         g.known_device = _known_device(_entries())
@@ -75,12 +75,12 @@ def _known_device(entries: Sequence[Entry]) -> str | None:
 
 
 def cookie_name() -> str:
-    """Name the cookie; with the prefix no other host and no plain http can set it."""
+    """Return the cookie's name. Its prefix keeps other hosts and plain http from setting it."""
     return "device" if site_settings().waybill_demo else "__Host-device"
 
 
 def _entries() -> list[Entry]:
-    """Read the cookie; nothing of one that is not ours."""
+    """Return the entries of the cookie; none if this site did not sign it."""
     try:
         read = _serializer().loads(request.cookies.get(cookie_name(), ""))
     except BadData:

@@ -1,6 +1,6 @@
-"""The one module that speaks to a sign-in service: OpenID Connect, authorization code with PKCE, state and nonce.
+"""The only module that talks to a sign-in service: OpenID Connect, authorization code with PKCE, state and nonce.
 
-Authlib keeps state, nonce and verifier in the session of the browser that began, and checks the answer against them.
+Authlib keeps state, nonce and verifier in the session of the browser that began, and checks the response against them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ log = structlog.get_logger()
 NAME = "service"
 ANSWERS_WITHIN_SECONDS = 10.0
 SIGNED_WITH = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""Signatures that only the service can make. With any other, whoever knows a secret of ours could be anybody."""
+"""Signature algorithms with a private key.
+
+With any other, anybody who knows our client secret could forge a sign-in.
+"""
 
 
 class NotSignedIn(Exception):
-    """The service cannot be reached, or what came from it proves nothing. `code` says which, in a word."""
+    """Raised if the service is unreachable or its response proves nothing. `code` tells which."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -32,7 +35,10 @@ class NotSignedIn(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """Who signed in: the service's name for them, which never changes, and their address, None if it is unverified."""
+    """Represents the person who signed in, by the service's unchanging name for them.
+
+    `verified_email` is None if the service has not verified the address.
+    """
 
     issuer: str
     subject: str
@@ -40,10 +46,10 @@ class Person:
 
 
 class SignInService:
-    """The service that the settings name."""
+    """The client of the configured service."""
 
     def __init__(self, app: Flask, settings: Settings) -> None:
-        from authlib.integrations.flask_client import OAuth  # only a site that has such a service pays for it
+        from authlib.integrations.flask_client import OAuth  # only sites that use it pay for the import
 
         assert settings.oidc_issuer is not None and settings.oidc_client_secret is not None
         self._issuer = settings.oidc_issuer
@@ -60,9 +66,12 @@ class SignInService:
         )
 
     def begin(self, redirect_uri: str, *, again: bool) -> Response:
-        """Send the browser there. `again`: even who is signed in there shows anew who they are. Raises NotSignedIn."""
+        """Redirect the browser to the service. Raises NotSignedIn.
+
+        `again` makes people prove who they are even if they are signed in there.
+        """
         for key in [key for key in session if key.startswith("_state_")]:
-            del session[key]  # of tries that were left; too many would not fit into a cookie
+            del session[key]  # of abandoned attempts; too many would not fit into a cookie
         more = {"prompt": "login"} if again else {}
         try:
             self._prepare()
@@ -72,7 +81,7 @@ class SignInService:
         return answer
 
     def finish(self) -> Person:
-        """Who came back, by the request that is being answered. Raises NotSignedIn."""
+        """Return the person who came back with the current request. Raises NotSignedIn."""
         try:
             self._prepare()
             self._check_who_answers(request.args.get("iss"))
@@ -99,25 +108,25 @@ class SignInService:
         return Person(self._issuer, str(subject), address if isinstance(address, str) else None)
 
     def _check_who_answers(self, issuer: str | None) -> None:
-        """Refuse an answer that names another service, or none where ours says that it names itself (RFC 9207).
+        """Refuse a response that names another service, or none although the service announces its name (RFC 9207).
 
-        Else a service that is under attack could have its codes sent to us as those of ours. Raises NotSignedIn.
+        Otherwise an attacked service could have its codes sent here as if they came from ours. Raises NotSignedIn.
         """
         named = self._client.load_server_metadata().get("authorization_response_iss_parameter_supported") is True
         if issuer != self._issuer and (named or issuer is not None):
             raise NotSignedIn("refused")
 
     def _prepare(self) -> None:
-        """Read what the service says of itself, once a process. It must be the one that was asked."""
+        """Load the service's metadata, once per process. Raises NotSignedIn if it describes another issuer."""
         said = self._client.load_server_metadata()
         if said.get("issuer") != self._issuer:
-            said.pop("_loaded_at", None)  # so that it is asked again once that is put right
+            said.pop("_loaded_at", None)  # so that it is loaded again once the service is fixed
             raise NotSignedIn("unreachable")
         offered = said.get("id_token_signing_alg_values_supported") or ["RS256"]
         said["id_token_signing_alg_values_supported"] = [name for name in offered if name in SIGNED_WITH]
 
     def _told(self, error: Exception) -> NotSignedIn:
-        """Note the sort of error; its message may hold a code or a token."""
+        """Log the type of the error only: its message may contain a code or a token."""
         from requests import RequestException
 
         if isinstance(error, NotSignedIn):
@@ -129,7 +138,7 @@ class SignInService:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What can go wrong with an answer from outside."""
+    """Return the exceptions that an external response can cause."""
     from authlib.common.errors import AuthlibBaseError
     from joserfc.errors import JoseError
     from requests import RequestException

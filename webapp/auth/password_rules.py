@@ -1,4 +1,4 @@
-"""What a new password has to be: long enough, and none of those that are tried first. Those there are go on working."""
+"""Rules for new passwords: long enough, and not easy to guess. Existing passwords keep working."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from webapp.http.site_settings import site_settings
 
 SHORTEST, LONGEST = 10, 200
 JUDGED = 32
-"""So many characters are judged. It takes the longer the more there are, and these say enough."""
+"""Characters that are evaluated. The time grows with the length, and these suffice."""
 LEAST_SCORE = 2
-"""Of 0 to 4: more than a million guesses, by https://github.com/dwolfhub/zxcvbn-python."""
+"""On zxcvbn's scale of 0 to 4: more than a million guesses, by https://github.com/dwolfhub/zxcvbn-python."""
 SHORTEST_NAME, LEAST_BESIDES = 3, 4
-"""Characters: of a name that is looked for, and what there must be besides such names."""
+"""Minimum characters of a name to look for, and minimum characters that a password needs besides such names."""
 
 
 def password_fault(password: str, email: str) -> str | None:
-    """Say what is wrong with a new password of the account with this address; None if nothing is."""
+    """Return what is wrong with a new password for the account with this e-mail address; None if it is fine."""
     if len(password) < SHORTEST:
         return _("Use at least %(least)s characters.", least=SHORTEST)
     if len(password) > LONGEST:
@@ -37,7 +37,7 @@ def _names_of(email: str) -> set[str]:
 
 
 def _names_of_site() -> set[str]:
-    """What strangers know of the site. A demo is no site: its password is printed for everybody."""
+    """Return what strangers know of the site. Empty for a demo, whose password is public."""
     settings = site_settings()
     if settings.waybill_demo:
         return set()
@@ -50,7 +50,7 @@ def _long_enough(names: Collection[str]) -> set[str]:
 
 
 def _is_made_of(password: str, names: Collection[str]) -> bool:
-    """Whether next to nothing is left once the names are taken out."""
+    """Return True if almost nothing is left once the names are removed."""
     left = password.casefold()
     for name in sorted(names, key=len, reverse=True):
         left = left.replace(name, "")
@@ -59,7 +59,7 @@ def _is_made_of(password: str, names: Collection[str]) -> bool:
 
 
 def _is_guessed_soon(password: str, names: Collection[str]) -> bool:
-    from zxcvbn import zxcvbn  # its lists take 13 MB, and few processes ever need them
+    from zxcvbn import zxcvbn  # its word lists take 13 MB, and few processes need them
 
     judged = zxcvbn(password[:JUDGED], user_inputs=[name[:JUDGED] for name in sorted(names)])
     return bool(judged["score"] < LEAST_SCORE)

@@ -1,4 +1,4 @@
-"""Passwords: hashed with Argon2id, verified in the same work whether or not the account exists."""
+"""Hashes passwords with Argon2id, and verifies them with the same work whether or not the account exists."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from webapp.models import NO_PASSWORD
 
-# The least that https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html recommends:
+# These are the minimum parameters of https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html:
 # eight threads signing people in at once must fit into the memory of a small plan.
 _hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def hash_password(password: str) -> str:
-    """What is stored of a password."""
+    """Return the hash that is stored for a password."""
     return _hasher.hash(password)
 
 
 def verify(password: str, stored: str | None) -> bool:
-    """Whether the password is the stored one. None stands for no account: as much work, and False.
+    """Return True if the password matches.
 
-    As much work, too, for an account without a password.
+    Takes the same time if `stored` is None (no account) or the account has no password, so that timing does not reveal
+    which accounts exist.
     """
     known = stored is not None and stored != NO_PASSWORD
     try:
@@ -33,7 +34,7 @@ def verify(password: str, stored: str | None) -> bool:
 
 
 def needs_rehash(stored: str) -> bool:
-    """Whether it was hashed with other parameters than today's."""
+    """Return True if the password was hashed with other than the current parameters."""
     return _hasher.check_needs_rehash(stored)
 
 

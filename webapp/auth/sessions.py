@@ -1,7 +1,7 @@
-"""Who is signed in, and what a session is worth.
+"""Manages sessions and the account that is signed in.
 
-A session is a row, and a signed cookie that holds its id. It counts while the row is there, was seen within its life,
-and has the stamp that its account has today. Signing out deletes the row, so a copy of the cookie opens nothing.
+A session is a row, and a signed cookie that holds its id. It is valid while the row exists, was seen within its
+lifetime, and has the current stamp of its account. Signing out deletes the row, so a copy of the cookie grants nothing.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ log = structlog.get_logger()
 
 SESSION, PROVED = "session", "proved"
 PROOF_LASTS_SECONDS = 600
-"""For so long after signing in, whoever has no password counts as having just shown who they are."""
+"""Seconds after a sign-in during which a user without a password counts as having just proven who they are."""
 MOST_SESSIONS = 100
-"""Of one account. With one more, the one that was not seen for the longest time ends."""
+"""Per account. One more ends the session that has been unused for the longest time."""
 FORGOTTEN_AT_ONCE = 100
 ONE_DAY_SECONDS = 24 * 3600
 
 
 def current_account() -> Account:
-    """Whoever is signed in. Only where `login_required` stands."""
+    """Return the account that is signed in. Only for views with `login_required`."""
     account: Account = current_user._get_current_object()
     return account
 
@@ -48,7 +48,7 @@ def current_account() -> Account:
 def load_account(account_id: str) -> Account | None:
     """Load the account of a session, and check the session, in one statement.
 
-    None if the account is gone or disabled, or if the session was ended here or from elsewhere.
+    Returns None if the account is gone or disabled, or if the session was ended here or elsewhere.
     """
     session_id, key = _id_in(session.get(SESSION)), _id_in(account_id)
     if session_id is None or key is None:
@@ -78,14 +78,14 @@ def _id_in(text: object) -> uuid.UUID | None:
 
 
 def _life_seconds() -> float:
-    """How long a session lasts after the last day it was used: as long as its cookie, and the rest of that day."""
+    """Return the lifetime of a session after its last use, in seconds: that of its cookie, and the rest of that day."""
     return current_app.permanent_session_lifetime.total_seconds() + ONE_DAY_SECONDS
 
 
 def begin_session(account: Account, stamp: int | None = None) -> None:
-    """Begin a session of its own for this person: nothing that was in the browser's before lives on in it.
+    """Start a new session for this account. Nothing of the browser's earlier session is kept.
 
-    `stamp` None: the one that the account was loaded with. An account that was deleted meanwhile gets none.
+    `stamp` None is the one that the account was loaded with. An account that was deleted meanwhile gets no session.
     """
     stamp = account.session_stamp if stamp is None else stamp
     session_id = uuid.uuid4()
@@ -103,7 +103,7 @@ def begin_session(account: Account, stamp: int | None = None) -> None:
 
 
 def _make_room(database: Session, account_id: uuid.UUID) -> None:
-    """Forget what is over by its age, a few of the whole site at a time, and the oldest of an account with too many."""
+    """Delete a batch of expired sessions of the whole site, and the oldest sessions of an account that has too many."""
     over = (
         select(BrowserSession.id)
         .where(BrowserSession.seen_at < func.now() - seconds(_life_seconds()))
@@ -132,7 +132,7 @@ def _forget(database: Session, session_id: uuid.UUID | None) -> None:
 
 
 def end_session() -> None:
-    """End the session in this browser, so that a copy of its cookie is worth nothing either."""
+    """End the session in this browser, so that a copy of its cookie is worthless, too."""
     session_id = _id_in(session.get(SESSION))
     if session_id is not None:
         with transaction() as database:
@@ -142,7 +142,7 @@ def end_session() -> None:
 
 
 def current_account_or_none() -> Account | None:
-    """Return who is signed in, for the top of the page. None also where the database cannot say."""
+    """Return the account that is signed in, for the page header. None also while the database is unreachable."""
     try:
         if g.get("nobody") or not current_user.is_authenticated:
             return None
@@ -153,10 +153,9 @@ def current_account_or_none() -> Account | None:
 
 
 def keep_fresh(response: Response) -> Response:
-    """Prolong the session when a person opens a page, once a day. A poll does not, and writes nothing.
+    """Extend the session once a day, when a person opens a page. A poll does not, and writes nothing.
 
-    Only a session that was found to count in this request is prolonged. Where the database cannot, the page goes out
-    all the same.
+    Extends only a session that this request found valid. If the database fails, the page is sent nevertheless.
     """
     person = g.get("_login_user")
     if request.method != "GET" or is_api() or is_htmx() or g.get("nobody") or not getattr(person, "is_active", False):
@@ -180,15 +179,15 @@ def keep_fresh(response: Response) -> Response:
 
 
 def proved_lately() -> bool:
-    """Whether this session began a short time ago, by a sign-in."""
+    """Return True if this session began a short time ago with a sign-in."""
     return bool(time.time() - session.get(PROVED, 0) < PROOF_LASTS_SECONDS)
 
 
 def next_page() -> str:
-    """Where to go on after signing in: a page of this site."""
+    """Return the page to open after signing in: a page of this site."""
     return safe_next(asked_next()) or url_for("jobs.home")
 
 
 def asked_next() -> str | None:
-    """Where the request wants to go on. Anything may stand there."""
+    """Return the requested page to open after signing in. It is not checked."""
     return request.form.get("next") or request.args.get("next")

@@ -1,1 +1,1 @@
-"""What every request passes: errors, security headers, locale, logs, bodies, pagination and downloads."""
+"""The HTTP layer of every request: errors, security headers, locale, logs, bodies, pagination and downloads."""

@@ -1,4 +1,4 @@
-"""What a person or a program reads when something went wrong. Never a traceback, never a word of a library."""
+"""Error responses for people and API clients. They contain no traceback and no message of a library."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PAGES: dict[int, tuple[str, str]] = {
 
 
 def init_app(app: Flask) -> None:
-    """Answer every error in the look of the site, or as a problem document under /api/."""
+    """Register the handlers: errors look like the site's pages, and under /api/ they are problem documents."""
     app.after_request(_on_this_site)
     app.register_error_handler(CSRFError, form_too_old)
     app.register_error_handler(RateLimitExceeded, too_often)
@@ -75,36 +75,36 @@ def init_app(app: Flask) -> None:
 
 
 def problem(status: int, title: str, detail: str | None = None, **more: Any) -> Response:
-    """An error for a program (RFC 9457)."""
+    """Return an error for an API client (RFC 9457)."""
     about = {"detail": str(detail)} if detail else {}
     body = {"type": "about:blank", "title": str(title), "status": status, **about, **more}
     return Response(json.dumps(body), status=status, content_type="application/problem+json")
 
 
 def token_needed() -> Response:
-    """The answer to a program without a token of an account."""
+    """Return the response to an API client without a valid token."""
     refused = problem(401, "A valid token is needed", "Send the header Authorization: Bearer <token>.")
     refused.headers["WWW-Authenticate"] = 'Bearer realm="Waybill"'
     return refused
 
 
 def error_page(status: int, title: str | None = None, text: str | None = None) -> tuple[str, int]:
-    """A page about an error."""
+    """Return an error page and its status."""
     known = PAGES.get(status, PAGES[500 if status >= 500 else 400])
     return render_template("http/error.html", title=title or known[0], text=text or known[1], status=status), status
 
 
 def not_found() -> tuple[str, int]:
-    """The one page for what is missing, foreign or mistyped."""
+    """Return the same page for whatever is missing, belongs to others, or is mistyped."""
     return error_page(404)
 
 
 def http_error(error: HTTPException) -> ResponseReturnValue:
-    """An error with a status. Redirects are no errors."""
+    """Handle an HTTP error. Redirects are passed on unchanged."""
     status = error.code or 500
     if status < 400:
         return error
-    if isinstance(error, BadHost):  # the host it names is no host, so a page could not even have links
+    if isinstance(error, BadHost):  # its host is invalid, so a page could not even have links
         return Response(f"{PAGES[400][0]}\n", 400, content_type="text/plain; charset=utf-8")
     headers = {
         name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After", "WWW-Authenticate")
@@ -117,7 +117,7 @@ def http_error(error: HTTPException) -> ResponseReturnValue:
 
 
 def _on_this_site(response: Response) -> Response:
-    """The router knows the right spelling of an address, and names the host of the request: that could be anything."""
+    """Make the router's redirects relative: they name the request's Host header, which could be any host."""
     wrong = request.routing_exception
     if isinstance(wrong, RequestRedirect) and response.location == wrong.new_url:
         to = urlsplit(wrong.new_url)
@@ -127,14 +127,14 @@ def _on_this_site(response: Response) -> Response:
 
 
 def form_too_old(error: CSRFError) -> ResponseReturnValue:
-    """The form's proof of origin does not match the session. A page that htmx works in is loaded again."""
+    """Handle a CSRF token that does not match the session. htmx is told to reload its page."""
     if is_htmx():
         return "", 400, {"HX-Refresh": "true"}
     return error_page(400, _("This form is too old"), _("Go back, reload the page, and press the button again."))
 
 
 def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
-    """A limit was reached."""
+    """Handle a rate limit that is reached."""
     headers = {"Retry-After": str(seconds_until_allowed())}
     if is_api():
         answer = problem(429, PAGES[429][0], "Retry-After says in how many seconds.")
@@ -144,13 +144,13 @@ def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
 
 
 def seconds_until_allowed() -> int:
-    """When the limit that this request met lets the next one through."""
+    """Return the seconds until the limit of this request allows the next one."""
     limit = limiter.current_limit
     return max(1, math.ceil(limit.reset_at - time.time())) if limit else 60
 
 
 def database_error(error: Exception) -> ResponseReturnValue:
-    """The database cannot be reached, or refused what we asked."""
+    """Handle an unreachable database; any other database error is unexpected."""
     if not is_out_of_reach(error):
         return unforeseen(error)
     log.warning("request.database_out_of_reach", endpoint=request.endpoint, error=type(error).__name__)
@@ -158,7 +158,7 @@ def database_error(error: Exception) -> ResponseReturnValue:
 
 
 def account_may_be_gone(error: Exception) -> ResponseReturnValue:
-    """What was asked for can no longer be done for this account: it was deleted after the request had begun."""
+    """Handle an error whose cause may be that the account was deleted after the request had begun."""
     asking = g.get("account_id") if is_api() else session.get("_user_id")
     if asking is None or _is_there(uuid.UUID(str(asking))):
         return unforeseen(error)
@@ -167,7 +167,7 @@ def account_may_be_gone(error: Exception) -> ResponseReturnValue:
         return token_needed()
     session.clear()
     g.nobody = True
-    g.pop("_login_user", None)  # its row is gone: the log of this request could not even ask it for its id
+    g.pop("_login_user", None)  # its row is gone: the log of this request could not even read its id
     return unauthorized()
 
 
@@ -177,7 +177,7 @@ def _is_there(account_id: uuid.UUID) -> bool:
 
 
 def unforeseen(error: Exception) -> ResponseReturnValue:
-    """A fault of ours. The log names the places it came through, never its message, which may quote a document."""
+    """Handle a bug. Logs where it came from, never its message, which may quote a document."""
     if current_app.testing and not is_out_of_reach(error):
         raise error
     log.error("request.failed", endpoint=request.endpoint, **log_fields(error))
@@ -186,7 +186,7 @@ def unforeseen(error: Exception) -> ResponseReturnValue:
 
 
 def broken(status: int) -> ResponseReturnValue:
-    """An answer that needs nothing but this process."""
+    """Return an error response that depends on nothing but this process."""
     g.nobody = True
     headers = {"Retry-After": "30"} if status == 503 else {}
     if is_api():

@@ -1,4 +1,4 @@
-"""Names of files that are given away: short enough for every file system, and with the ending that opens them."""
+"""Names of downloaded files: short enough for every file system, and with the extension that opens them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ENDING = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,10}\Z")
 
 
 def stem_and_ending(name: str) -> tuple[str, str]:
-    """Part a name before its ending, and shorten the stem alone: without its ending no program opens the file.
+    """Split a name before its extension, and shorten the stem alone: without its extension no program opens the file.
 
-    File systems count bytes, so the whole has few enough of them in UTF-8.
+    File systems count bytes, so the whole is limited in UTF-8, too.
     """
     found = _ENDING.search(name)
     ending = found[0] if found else ""

@@ -1,4 +1,4 @@
-"""Whether a request was made by htmx, and the few answers it understands."""
+"""Detects requests that htmx made."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from flask import request
 
 
 def is_htmx() -> bool:
-    """Whether the page asked for a fragment. Forms and links work without it."""
+    """Return True if the page asked for a fragment. Forms and links work without htmx."""
     return bool(getattr(request, "htmx", False))

@@ -1,4 +1,4 @@
-"""Which language a request is answered in: the account's choice, else the browser's wish, else English."""
+"""Chooses the language of a response: the account's choice, else the browser's preference, else English."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.http.security import is_api
 
 
 def init_app(app: Flask) -> None:
-    """Choose at the start of each request, and let templates speak."""
+    """Choose the language at the start of each request, and translate templates."""
     app.before_request(_begin)
     app.after_request(_say_what_it_depends_on)
     app.teardown_request(_end)
@@ -19,7 +19,10 @@ def init_app(app: Flask) -> None:
 
 
 def prefer(chosen: str | None) -> None:
-    """The choice of the account that asks; None: as its browser says. Programs and operators' pages stay English."""
+    """Use the language that the account chose; None follows the browser.
+
+    The API and the operators' pages stay English.
+    """
     if not g.get("only_english"):
         speak(chosen or _wished())
 
@@ -30,8 +33,8 @@ def _begin() -> None:
 
 
 def _wished() -> str | None:
-    """The first language of the browser's list that is spoken here, whatever its country; None if none is."""
-    # Not `best_match`: it takes German at a tenth of the wish before the English of a country.
+    """Return the first supported language of the browser's list, ignoring regions; None if there is none."""
+    # `best_match` would prefer German at a quality of 0.1 to a regional English.
     wishes = (wish.partition("-")[0].lower() for wish, quality in request.accept_languages if quality > 0)
     return next((wish for wish in wishes if wish in LANGUAGES), None)
 
@@ -43,4 +46,4 @@ def _say_what_it_depends_on(response: Response) -> Response:
 
 
 def _end(_: BaseException | None) -> None:
-    speak(ENGLISH)  # the thread goes on to somebody else's request
+    speak(ENGLISH)  # the thread will serve another user's request

@@ -1,4 +1,4 @@
-"""Requests that wait for a job to change. They are few, so that they never use up the web threads."""
+"""Lets requests wait for a job to change. They are limited so that they never use up the web threads."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ from collections.abc import Callable
 from enum import StrEnum
 
 LONGEST_WAIT_SECONDS = 25
-"""Less than the 30 s after which many hosts cut a request off."""
+"""Below the 30 s after which many hosts cut a request off."""
 LOOKS_EVERY_SECONDS = 0.5
 
 
 class Ended(StrEnum):
-    """Why a waiting request was answered. Sent in the header `Waybill-Wait`."""
+    """Reasons why a long poll ended, as sent in the header `Waybill-Wait`."""
 
     CHANGED = "changed"
     FINISHED = "finished"  # the job has ended, so nothing more will change by itself
     TIME_OVER = "time-over"
-    FULL = "full"  # as many wait already as may
-    STOPPING = "stopping"  # this process was told to stop
+    FULL = "full"  # the limit of waiting requests is reached
+    STOPPING = "stopping"  # this process is shutting down
 
 
 class LongPollSlots:
-    """The places to wait in one process: `most` at a time. `stopping` says whether the process was told to end."""
+    """Limits the requests that wait in one process to `most`. `stopping` tells if the process is shutting down."""
 
     def __init__(self, most: int) -> None:
         self._places = threading.BoundedSemaphore(most)
         self.stopping: Callable[[], bool] = lambda: False
 
     def wait(self, changed: Callable[[], bool], seconds: float) -> Ended:
-        """Ask again and again until the answer is yes, for that long at most. `changed` must hold nothing between."""
+        """Poll until `changed` returns True, or until the time is over.
+
+        `changed` must hold no connection between calls.
+        """
         if not self._places.acquire(blocking=False):
             return Ended.FULL
         try:

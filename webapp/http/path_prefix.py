@@ -1,8 +1,8 @@
-"""Serve the site under a path, such as https://example.org/waybill, where APP_BASE_URL has one.
+"""Serves the site under a path, such as https://example.org/waybill, if APP_BASE_URL has one.
 
-The path comes from the setting alone. `X-Forwarded-Prefix` is never believed: many proxies pass it on as the client
-wrote it, and every address of a page would begin with it. So it does not matter whether the proxy takes the path away
-before it passes a request on.
+The path comes from the setting alone. `X-Forwarded-Prefix` is never trusted: many proxies pass it on as the client
+wrote it, and every link of a page would begin with it. So it does not matter whether the proxy strips the path before
+it passes a request on.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DIFFERS = (
 
 
 def prefix_of(address: str | None) -> str:
-    """Return the path of APP_BASE_URL without a slash at its end; empty where it has none."""
+    """Return the path of APP_BASE_URL without a trailing slash; empty if it has none."""
     return urlsplit(address or "").path.rstrip("/")
 
 
 def init_app(app: Flask, address: str | None) -> None:
-    """Put every address of this app under the path. Raises SettingsWrong if a page of the app has the same one."""
+    """Serve every page of this app under the path. Raises SettingsWrong if the app has a page of the same name."""
     prefix = prefix_of(address)
     first = prefix.split("/")[1] if prefix else None
     if first in {rule.rule.split("/")[1] for rule in app.url_map.iter_rules()}:
@@ -43,7 +43,7 @@ def init_app(app: Flask, address: str | None) -> None:
 
 
 class UnderPrefix:
-    """The app with SCRIPT_NAME set to the prefix, also where that is empty: a header could have set another."""
+    """Wraps the app and sets SCRIPT_NAME to the prefix, even to an empty one: a header could have set another."""
 
     def __init__(self, app: WSGIApplication, prefix: str) -> None:
         self._app = app
@@ -51,7 +51,7 @@ class UnderPrefix:
         self._told = False
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer a request for a path with the prefix or without it."""
+        """Handle a request for a path with the prefix or without it."""
         path = environ.get("PATH_INFO", "")
         if self._prefix and (path == self._prefix or path.startswith(f"{self._prefix}/")):
             environ["PATH_INFO"] = path[len(self._prefix) :] or "/"
@@ -60,7 +60,7 @@ class UnderPrefix:
         return self._app(environ, start_response)
 
     def _compare(self, environ: dict[str, Any]) -> None:
-        """Tell the operator once if a proxy has another prefix in mind."""
+        """Warn the operator once if a proxy uses another prefix."""
         said = environ.get("HTTP_X_FORWARDED_PREFIX")
         if said is not None and said.strip().rstrip("/") != self._prefix and not self._told:
             self._told = True

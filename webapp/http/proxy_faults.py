@@ -1,8 +1,8 @@
-"""Explain a form that no browser could send rightly, since what stands in front of the web process is set up wrongly.
+"""Detects forms that fail because the proxy in front of the web process is misconfigured.
 
-The session cookie is `__Host-` and Secure, so a browser neither keeps nor sends it over plain http. And over https the
-proof of origin compares the page with the host that the proxy names. Either way every form fails, and "the form is too
-old" would send people in circles. So they are told, and the log names what to set.
+The session cookie is `__Host-` and Secure, so a browser neither keeps nor sends it over plain http. Over https, the
+CSRF check compares the page with the host that the proxy names. Either way every form fails, and "the form is too old"
+would send people in circles. So they get a clear message, and the log names what to set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOPS_DIFFER = "X-Forwarded-Proto says https, and not from as many proxies as PRO
 
 
 def init_app(app: Flask, *, without_cookies: Collection[str]) -> None:
-    """Stand before the check of the proof of origin, for every blueprint but those that use no cookie."""
+    """Check requests before the CSRF check does, except for blueprints that use no cookie."""
 
     @app.before_request
     def say_what_stands_in_front() -> ResponseReturnValue | None:
@@ -49,20 +49,20 @@ def _page(title: str, text: str) -> ResponseReturnValue:
 
 
 def _host_is_lost() -> bool:
-    """Return True if the browser says that its page is of the same origin, and the proxy names another host."""
+    """Return True if the browser says that its page is of the same origin, but the proxy names another host."""
     if not request.is_secure or request.headers.get("Sec-Fetch-Site") != "same-origin":
         return False
     return not (request.referrer or "").startswith(f"{request.scheme}://{request.host}/") and bool(request.referrer)
 
 
 def _cookie_could_not_come() -> bool:
-    """Return True if this request is plain http, and has no session cookie for that reason."""
+    """Return True if this request is plain http, and therefore has no session cookie."""
     secure_only = current_app.config["SESSION_COOKIE_SECURE"]
     return secure_only and not request.is_secure and current_app.config["SESSION_COOKIE_NAME"] not in request.cookies
 
 
 def _what_to_do() -> str:
-    """Tell the person. Names the site's address only as it was set, never as the request names it."""
+    """Return the text for the user. Names the site's URL only as configured, never as the request names it."""
     if is_loopback(request.host):
         return _(
             "Your browser sent no cookie. On this machine, Firefox and Chrome keep one without https; Safari does not. "
@@ -80,7 +80,7 @@ def _what_to_do() -> str:
 
 
 def what_is_wrong(hops: int) -> str:
-    """Return what the operator should look at, by what the proxies in front have said."""
+    """Return what the operator should check, depending on the headers of the proxies."""
     said = [one.strip().lower() for one in request.headers.get("X-Forwarded-Proto", "").split(",")]
     if "https" not in said:
         return NO_TLS

@@ -1,4 +1,4 @@
-"""Why a request is refused, with a sentence for the user."""
+"""The exception for refused requests, with a message for the user."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 class NotAccepted(Exception):
-    """Why nothing was recorded. `field` says which part of the form it is about, `sentence` what a person reads.
+    """Raised if nothing was recorded. `field` names the form field, `sentence` is the message for the user.
 
-    `headers` go with the answer, `facts` to a script beside the sentence.
+    `headers` are added to the response, and `facts` are passed to scripts beside the message.
     """
 
     headers: Mapping[str, str] = {}
@@ -17,11 +17,11 @@ class NotAccepted(Exception):
     def __init__(self, code: str, sentence: str, *, field: str, status: int = 422) -> None:
         super().__init__(code)
         self.code = code
-        self.sentence = str(sentence)  # in the language of whoever is refused
+        self.sentence = str(sentence)  # translated now, while the user's language is active
         self.field = field
         self.status = status
 
     @property
     def told(self) -> object:
-        """The sentence as a page shows it."""
+        """The message as a page shows it."""
         return self.sentence

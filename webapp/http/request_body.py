@@ -1,6 +1,6 @@
-"""Forms that are too large come back with what was typed, and every answer waits until the sender has finished.
+"""Keeps the text of forms that are too large, and reads every request to its end before it responds.
 
-A browser that is still sending when the connection closes shows an error of its own instead of our page.
+A browser that is still sending when the connection closes shows its own error instead of our page.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 MOST_TO_READ = 128 * 1024 * 1024
-"""Bytes of one request that are read at all. Whoever sends more than that sees the connection close."""
+"""Bytes of one request that are read at most. Larger requests see the connection close."""
 IN_MEMORY = 512 * 1024
-"""Bytes of a file that are held in memory; what is longer goes to a temporary file."""
+"""Bytes of a file that are held in memory; longer files go to a temporary file."""
 AT_ONCE = 64 * 1024
 
 
 class Kept(SpooledTemporaryFile[bytes]):
-    """A file of a form, of which no more is kept than the form has room for."""
+    """Stores a file of a form, up to the capacity of the form."""
 
     def __init__(self, form: FormRequest) -> None:
         super().__init__(max_size=IN_MEMORY, mode="rb+")
         self._of = form
 
     def write(self, data: ReadableBuffer) -> int:
-        """Keep it, or as much of it as there is room for. The form knows when something was left out."""
+        """Store the data as far as the form's capacity allows. The form notices if something was dropped."""
         piece = memoryview(data)
         super().write(piece[: max(0, self._of.room)])
         self._of.room -= len(piece)
@@ -40,17 +40,17 @@ class Kept(SpooledTemporaryFile[bytes]):
 
 
 class FormRequest(HtmxAwareRequest):  # type: ignore[misc]
-    """A request whose form is read to its end also where its files are too large.
+    """Reads a form to its end even if its files are too large.
 
-    Then no view gets to see it: the first who asks for the form meets RequestEntityTooLarge. What was typed into its
-    other fields is there for the page that says so, and its files are not.
+    No view sees such a request: the first access to the form raises RequestEntityTooLarge. The text fields are kept for
+    the error page, the files are not.
     """
 
     room: int
 
     @property
     def max_content_length(self) -> int | None:
-        """How much is read. Only the files of a form may go on beyond what is kept of them."""
+        """The limit of bytes to read. Only the files of a form may be read beyond what is kept of them."""
         most: int | None = super().max_content_length
         return most if most is None or self.mimetype != "multipart/form-data" else max(most, MOST_TO_READ)
 
@@ -79,23 +79,23 @@ class FormRequest(HtmxAwareRequest):  # type: ignore[misc]
 
 
 def init_app(app: Flask) -> None:
-    """To be called after `htmx.init_app`, which sets a request class of its own."""
+    """Install the request class. Call it after `htmx.init_app`, which sets its own."""
     app.request_class = FormRequest
     app.after_request(_read_on)
 
 
 def typed() -> Mapping[str, str]:
-    """What was typed into the form that is being answered, as far as it could be read; empty where none was sent."""
+    """Return the submitted text fields, as far as they could be read; empty if there are none."""
     return request.form if request.method == "POST" and "form" in request.__dict__ else {}
 
 
 def _read_on(response: Response) -> Response:
-    """Read to the end of what is being sent, to a limit, and forget it: nobody read it, and it is still on its way."""
+    """Read and drop the rest of the request, up to a limit, if the view left it unread while it still arrives."""
     stream = request.environ["wsgi.input"]
-    left = MOST_TO_READ if request.environ.get("wsgi.input_terminated") else 0  # else reading on could wait for ever
+    left = MOST_TO_READ if request.environ.get("wsgi.input_terminated") else 0  # otherwise reading could wait forever
     try:
         while left > 0 and (piece := stream.read(min(left, AT_ONCE))):
             left -= len(piece)
     except (OSError, ValueError):
-        pass  # the sender is gone, or never kept to the rules
+        pass  # the client is gone, or violated the protocol
     return response

@@ -1,7 +1,7 @@
-"""One line of log a request: what was asked of which page, by which account, and how it ended.
+"""Logs one line per request: route, account, status and duration.
 
-The route, never the address: paths and queries hold what people typed. Whatever else is logged while a request is
-answered carries its id.
+It logs the route, never the URL: paths and queries contain user input. Everything else that is logged during a request
+carries its id.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ log = structlog.get_logger()
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNHEARD = frozenset({"static", "health.healthz"})
-"""Answered without being logged, unless it went wrong."""
+"""Endpoints that are logged only if they fail."""
 
 
 def init_app(app: Flask) -> None:
-    """Log every request. To be called before any other hook is set, so that refused ones are logged too."""
+    """Log every request. Call it before any other hook is set, so that refused requests are logged, too."""
     app.before_request(_begin)
     app.after_request(_note)
     app.teardown_request(_end)
@@ -44,7 +44,7 @@ def _begin() -> None:
 
 
 def _id_given() -> str | None:
-    """The id that the router in front gave the request, where it is one: a text could be anything."""
+    """Return the id that the router in front assigned, if it is a UUID: other text could be anything."""
     try:
         return uuid.UUID(request.headers.get("X-Request-ID", "")).hex
     except ValueError:
@@ -78,16 +78,16 @@ def _method() -> str:
 
 
 def _route() -> str | None:
-    """The pattern of the address; None for one that is no page of ours."""
+    """Return the route's pattern; None if no route matches."""
     return request.url_rule.rule if request.url_rule is not None else None
 
 
 def _account() -> str | None:
-    """Whoever asked, as far as the request itself had to find out."""
+    """Return the account, as far as the request itself has looked it up."""
     if g.get("account_id") is not None:
         return str(g.account_id.hex)
     account = g.get("_login_user")
     if account is None or not account.is_authenticated:
         return None
-    known = inspect(account).identity  # the row itself may have been deleted meanwhile, and is not asked for again
+    known = inspect(account).identity  # the row may be deleted by now, and must not be loaded again
     return known[0].hex if known else None

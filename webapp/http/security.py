@@ -1,4 +1,4 @@
-"""Headers of every answer, and where a person goes who is not signed in."""
+"""Security headers of every response, and the redirect to the sign-in page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.http.htmx import is_htmx
 
 
 def content_security_policy(framed_by: Sequence[str] = ()) -> str:
-    """What a page may do, and whose pages may show it in a frame: nobody's, unless origins are named."""
+    """Return the policy of a page. Only pages of the given origins may frame it; none by default."""
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         f"form-action 'self'; base-uri 'none'; frame-ancestors {' '.join(framed_by) or NOBODY}"
@@ -33,14 +33,14 @@ ONE_YEAR = 365 * 24 * 3600
 
 
 def init_app(app: Flask) -> None:
-    """Put the headers on every answer of the app, its errors included."""
+    """Add the headers to every response of the app, including errors."""
     app.after_request(_add_headers)
 
 
 def _add_headers(response: Response) -> Response:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    # At localhost it would hold for every other program of this machine, on whatever port.
+    # At localhost, HSTS would apply to every other program of this machine, on any port.
     if request.is_secure and not is_loopback(request.host):
         response.headers.setdefault("Strict-Transport-Security", f"max-age={ONE_YEAR}")
     if request.endpoint != "static" or response.status_code not in (200, 206, 304):
@@ -50,24 +50,27 @@ def _add_headers(response: Response) -> Response:
 
 
 def is_api() -> bool:
-    """Whether a program asked, which gets JSON whatever goes wrong. The page about the API is for people."""
+    """Return True if the response must be JSON, whatever goes wrong. The page that documents the API is for people."""
     return request.path.startswith("/api/") and request.path != "/api/docs"
 
 
 def safe_next(address: str | None) -> str | None:
-    """Return the address if it is a path of this site; else None. A browser reads `//host` and `/\\host` as hosts."""
+    """Return the URL if it is a path of this site; else None. A browser reads `//host` and `/\\host` as hosts."""
     if not address or len(address) > 2000 or not address.startswith("/"):
         return None
     if address[1:2] in ("/", "\\") or any(ord(character) < 33 or character == "\\" for character in address):
         return None
     parts = urlsplit(address)
     if has_request_context() and not parts.path.startswith(f"{request.script_root}/"):
-        return None  # another program of the same host
+        return None  # another application on the same host
     return None if parts.scheme or parts.netloc else address
 
 
 def unauthorized() -> AnyResponse:
-    """To the sign-in page and back again. A fragment cannot show a page, so htmx is told to go there itself."""
+    """Redirect to the sign-in page, and back afterwards.
+
+    A fragment cannot show a page, so htmx gets a header for it.
+    """
     session.pop("_flashes", None)
     if is_htmx():
         return Response(status=401, headers={"HX-Redirect": sign_in_address(_page_asking())})
@@ -76,7 +79,7 @@ def unauthorized() -> AnyResponse:
 
 
 def _page_asking() -> str:
-    """The path of the page in which htmx works, by its own account; empty where that is no address."""
+    """Return the path of the page in which htmx runs, as it claims; empty if it is not a URL."""
     try:
         return urlsplit(request.headers.get("HX-Current-URL", "")).path
     except ValueError:
@@ -84,7 +87,7 @@ def _page_asking() -> str:
 
 
 def sign_in_address(back_to: str) -> str:
-    """Where to sign in, and then go on at `back_to`, if that is a page of ours."""
+    """Return the URL of the sign-in page, which continues at `back_to` if that is a page of this site."""
     following = safe_next(back_to)
     if following is None or following == url_for("jobs.home"):
         return url_for("accounts.sign_in")

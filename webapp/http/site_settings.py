@@ -1,4 +1,4 @@
-"""The settings of the app that answers, for code below `webapp.services`."""
+"""Gives access to the settings of the current app, for modules below `webapp.services`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tasks.settings import Settings
 
 
 def site_settings() -> Settings:
-    """Return the settings that the app was made with."""
+    """Return the settings that the app was created with."""
     return cast(Settings, current_app.config["WAYBILL"])

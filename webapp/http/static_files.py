@@ -1,4 +1,4 @@
-"""Files that every page needs, served with names that change when they do, so that a browser may keep them for ever."""
+"""Serves static files under URLs that contain their hash, so that browsers may cache them forever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATIC = Path(__file__).parents[2] / "static"
 
 
 def init_app(app: Flask) -> None:
-    """Serve `static/`, and let templates name its files by `asset('app.css')`."""
+    """Serve `static/`, and let templates refer to its files by `asset('app.css')`."""
     versions = {
         str(path.relative_to(STATIC)): hashlib.sha256(path.read_bytes()).hexdigest()[:12]
         for path in STATIC.rglob("*")

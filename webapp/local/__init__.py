@@ -1,1 +1,1 @@
-"""Run the whole app on one machine: the demo, and the PostgreSQL and Redis that it and the tests bring along."""
+"""Runs the whole app on one machine: the demo, and the bundled PostgreSQL and Redis that it and the tests use."""

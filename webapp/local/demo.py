@@ -1,4 +1,4 @@
-"""`make demo`: the whole app on this machine, with its own PostgreSQL and Redis, and an account to sign in with.
+"""`make demo`: runs the whole app on this machine, with its own PostgreSQL and Redis, and an account to sign in with.
 
 Everything it keeps is in `.demo/` (for root, the database is under /var/lib/waybill). It listens on loopback only.
 """
@@ -31,7 +31,7 @@ STOP_WITHIN_SECONDS = 30
 
 
 def main() -> int:
-    """Run until Ctrl-C. Returns 0 after a clean stop, 1 when something could not be started or ended by itself."""
+    """Run until Ctrl-C. Returns 0 after a clean stop, 1 if something could not be started or ended by itself."""
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def start_and_wait(stopping: threading.Event) -> int:
-    """Start everything in order, and stop it in the other order. Raises CannotStart."""
+    """Start everything in order, and stop it in reverse order. Raises CannotStart."""
     os.environ.update({key: value for key, value in dotenv_values(".env").items() if value and key not in os.environ})
     make_directory()
     single = SingleStart(DIRECTORY, f"http://{LOOPBACK}:{(os.environ.get('PORT') or '').strip() or 8000}")
@@ -60,7 +60,7 @@ def start_and_wait(stopping: threading.Event) -> int:
 
 
 def make_directory() -> None:
-    """Make the folder for everything that is kept. Raises CannotStart."""
+    """Create the directory for everything that is kept. Raises CannotStart."""
     try:
         DIRECTORY.mkdir(exist_ok=True, mode=0o700)
         (DIRECTORY / "log").touch(mode=0o600)
@@ -72,7 +72,7 @@ def make_directory() -> None:
 
 
 def run(variables: Mapping[str, str], port: int, stopping: threading.Event, single: SingleStart) -> int:
-    """Migrate, make the account, and keep web and worker running until told to stop. Raises CannotStart."""
+    """Migrate, create the account, and keep web and worker running until a stop is requested. Raises CannotStart."""
     say("Bringing the database up to date.")
     call("database migration", ["-m", "flask", "--app", "wsgi", "db", "upgrade"], variables)
     if not has_account(variables["DATABASE_URL"]):
@@ -117,7 +117,7 @@ def environment(addresses: Mapping[str, str], port: int) -> dict[str, str]:
 
 
 def has_account(database_url: str) -> bool:
-    """Return True if an earlier start made the demo's account."""
+    """Return True if an earlier start created the demo's account."""
     with psycopg.connect(database_url) as connection:
         return connection.execute("SELECT 1 FROM accounts WHERE email = %s", [EMAIL]).fetchone() is not None
 
@@ -132,7 +132,7 @@ def kept_secret() -> str:
 
 
 def call(what: str, arguments: list[str], variables: Mapping[str, str]) -> None:
-    """Run one step to its end. Raises CannotStart with the last thing it said; all of it goes to the log."""
+    """Run one step to its end. Raises CannotStart with the last line of its output; all of it goes to the log."""
     ended = subprocess.run(
         [sys.executable, *arguments],
         env=dict(variables),
@@ -149,7 +149,10 @@ def call(what: str, arguments: list[str], variables: Mapping[str, str]) -> None:
 
 
 def start(arguments: list[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process of the app. In a session of its own: Ctrl-C is for us, who stop it in order."""
+    """Start a process of the app in its own session.
+
+    Ctrl-C must reach only this process, which stops the others in order.
+    """
     with (DIRECTORY / "log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, *arguments], env=dict(variables), stdout=log, stderr=log, start_new_session=True
@@ -159,11 +162,11 @@ def start(arguments: list[str], variables: Mapping[str, str]) -> subprocess.Pope
 def wait_until_it_answers(
     port: int, children: Mapping[str, subprocess.Popen[bytes]], stopping: threading.Event
 ) -> None:
-    """Wait for the web process. Raises CannotStart when it does not answer in time."""
+    """Wait for the web process. Raises CannotStart if it does not respond in time."""
     until = time.monotonic() + 60
     while time.monotonic() < until and not stopping.wait(0.2):
         if any(child.poll() is not None for child in children.values()):
-            return  # the caller says which
+            return  # the caller reports which one
         try:
             with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2):
                 return
@@ -174,7 +177,7 @@ def wait_until_it_answers(
 
 
 def stop(children: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """Ask each to end, and insist when one does not."""
+    """Ask each child to end, and kill those that do not."""
     for child in children.values():
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
@@ -188,7 +191,7 @@ def stop(children: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
 
 def say(sentence: str) -> None:
-    """Print a line for the person at the terminal."""
+    """Print a line at the terminal."""
     print(sentence, flush=True)
 
 

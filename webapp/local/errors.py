@@ -1,7 +1,7 @@
-"""The one error of this package."""
+"""The exception of this package."""
 
 from __future__ import annotations
 
 
 class CannotStart(Exception):
-    """Raised when something cannot be started. The message is one sentence for a person: what happened, what to do."""
+    """Raised if something cannot be started. The message is one sentence for the user: what happened, what to do."""

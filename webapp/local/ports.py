@@ -1,4 +1,4 @@
-"""Ports on loopback: a free one, and the one that a person asked for."""
+"""Finds ports on loopback: a free one, and the one that the user requested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 
 def requested_port(written: str | None) -> int:
-    """Return the port that PORT names, 8000 where it names none. Raises CannotStart if nobody can listen there."""
+    """Return the port that PORT names, 8000 if it names none. Raises CannotStart if nobody can listen there."""
     text = (written or "").strip() or str(DEFAULT)
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and LOWEST <= int(text) <= HIGHEST):
         raise CannotStart(f"PORT is {text[:40]!r}, but a port is a number from {LOWEST} to {HIGHEST}.")

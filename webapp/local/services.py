@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis that come with the packages, for the demo and the tests. Never for a real site.
+"""Runs the PostgreSQL and Redis that come with packages, for the demo and the tests. Never for a real site.
 
 python -m webapp.local.services DIRECTORY COMMAND …    run a command with both, and stop them after it
 """
@@ -20,10 +20,10 @@ from webapp.local.redis import redis
 
 @contextmanager
 def services(directory: Path, *, throwaway: bool = False) -> Iterator[dict[str, str]]:
-    """Run both services while the block runs; gives the variables that point at them. Raises CannotStart.
+    """Run both services while the block runs; yields the variables that point at them. Raises CannotStart.
 
-    DATABASE_URL and REDIS_URL, where the environment has them, are used instead. `throwaway` gives up safety against a
-    power cut for speed, and keeps no data; for tests.
+    DATABASE_URL and REDIS_URL are used instead if the environment has them. `throwaway` gives up safety against power
+    cuts for speed, and keeps no data; for tests.
     """
     with ExitStack() as stack:
         yield {
@@ -34,12 +34,12 @@ def services(directory: Path, *, throwaway: bool = False) -> Iterator[dict[str, 
 
 
 def temporary_directory() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder for a run, removed when the run ends."""
+    """Create a directory for a run, removed when the run ends."""
     return tempfile.TemporaryDirectory(prefix="waybill-")
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command with both services. Returns its exit code; 1 when a service does not start, 2 for wrong usage."""
+    """Run a command with both services. Returns its exit code; 1 if a service does not start, 2 for wrong usage."""
     if len(arguments) < 2:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""One demo in one folder: a lock that ends with its process, and what an earlier, killed start left running."""
+"""Allows one demo per directory by a lock that ends with its process, and cleans up after a start that was killed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATIENCE_SECONDS = 15
 
 
 class SingleStart:
-    """The right to be the only demo in a folder. It lasts until this process ends, however it ends."""
+    """Represents the lock of the only demo in a directory. It lasts until this process ends, for whatever reason."""
 
     def __init__(self, directory: Path, address: str) -> None:
-        """Take the right. Raises CannotStart if another process has it, naming that process and its address."""
+        """Take the lock. Raises CannotStart with the process and the address of its holder."""
         self._children = directory / "children"
         self._file = _opened(directory / "lock")
         try:
@@ -38,7 +38,7 @@ class SingleStart:
             for pid, created in json.loads(self._children.read_text()):
                 with suppress(psutil.NoSuchProcess):
                     child = psutil.Process(pid)
-                    if child.create_time() == created:  # else another process has the number by now
+                    if child.create_time() == created:  # otherwise the number belongs to another process by now
                         child.terminate()
                         left.append(child)
         for child in psutil.wait_procs(left, timeout=PATIENCE_SECONDS)[1]:
@@ -46,12 +46,12 @@ class SingleStart:
         self._children.unlink(missing_ok=True)
 
     def note_children(self) -> None:
-        """Write down which processes this one has started, for `end_leftovers` of the next start."""
+        """Record the processes that this one has started, for `end_leftovers` of the next start."""
         children = psutil.Process().children(recursive=False)
         self._children.write_text(json.dumps([[child.pid, child.create_time()] for child in children]))
 
     def end(self) -> None:
-        """Give the right back, after a stop in order."""
+        """Release the lock after a clean stop."""
         self._children.unlink(missing_ok=True)
         self._file.truncate(0)
         self._file.close()

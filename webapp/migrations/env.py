@@ -1,4 +1,4 @@
-"""How Alembic reaches the database: past a pooler where that address is named, and one release at a time."""
+"""Connects Alembic to the database: past a pooler if a direct address is set, and one release at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.migrations.locks import GivenUp, migrate
 
 
 def run() -> None:
-    """Bring the database up, in one transaction, or leave it as it was."""
+    """Migrate the database in one transaction, or leave it as it was."""
     with connect(current_app.config["WAYBILL"]) as connection:
 
         def once() -> None:
@@ -39,7 +39,7 @@ def run() -> None:
 
 @contextmanager
 def connect(settings: Settings) -> Iterator[Connection]:
-    """The connection of the release. Ends the command with one line when there is none."""
+    """Open the connection of the release. Ends the command with one line if the database is unreachable."""
     engine = create_engine(settings.migration_url, **engine_options(settings, "waybill-release"))
     try:
         connection = engine.connect()

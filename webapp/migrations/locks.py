@@ -1,8 +1,8 @@
-"""Run a migration without holding up the site: give up a lock soon, say who is in the way, and try again.
+"""Runs a migration without blocking the site: it releases locks soon, reports who is in the way, and tries again.
 
-A statement that waits for a table's lock makes every later query of that table wait behind it. So behind one reading
-transaction a release used to stop the whole site, in silence. Each try now waits a few seconds for a lock at most, then
-everything is rolled back, and the queries that queued up are answered before the next try.
+A statement that waits for a table's lock makes every later query of that table wait behind it. A single long
+transaction would therefore let a release block the whole site silently. So each try waits a few seconds for a lock at
+most, then everything is rolled back, and the queries that queued up are served before the next try.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from sqlalchemy.exc import DBAPIError
 
 LOCK_TIMEOUT_SECONDS = 3.0
 GIVE_UP_SECONDS = 240.0
-"""Fly ends a release after 5 minutes, and this one is to say before that who was in the way."""
+"""Fly ends a release after 5 minutes; this one must report before that who was in the way."""
 LONGEST_PAUSE_SECONDS = 15.0
 LOOK_EVERY_SECONDS = 0.5
 LONGEST_NAME = 60
 
 ONE_AT_A_TIME = 7_294_712
-"""The advisory lock of a release: hosts start several at once."""
+"""The key of the advisory lock for releases: hosts start several at once."""
 
-# The query itself may hold a document: of it only the first word is read.
+# The query itself may contain a document, so only its first word is read.
 IN_THE_WAY = text("""
     SELECT blocking.pid, blocking.application_name, blocking.state,
            extract(epoch FROM clock_timestamp() - blocking.xact_start) AS seconds,
@@ -45,12 +45,12 @@ IN_THE_WAY = text("""
 
 
 class GivenUp(Exception):
-    """The locks were not to be had in all that time. The message says who held them and what to do."""
+    """Raised if the locks were never available in time. The message says who held them and what to do."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one try waits for a lock, and how long all of them together may take, in seconds."""
+    """Limits, in seconds, how long one try waits for a lock, and how long all of them together may take."""
 
     one_try: float = LOCK_TIMEOUT_SECONDS
     altogether: float = GIVE_UP_SECONDS
@@ -86,16 +86,16 @@ def migrate(
 
 
 def _take_turn(connection: Connection, lock_seconds: float) -> None:
-    """Bound the waits of this transaction, and let one release run at a time.
+    """Limit the lock waits of this transaction, and let one release run at a time.
 
-    Both are of the transaction, not of the session: a pooler in transaction mode keeps no session.
+    Both belong to the transaction, not to the session: a pooler in transaction mode keeps no session.
     """
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {round(lock_seconds * 1000)}")
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ONE_AT_A_TIME})
 
 
 class Watch:
-    """Looks from another connection at who is in the way, since afterwards nobody could tell."""
+    """Finds out who is in the way from another connection while the migration waits; afterwards nobody could tell."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -103,7 +103,7 @@ class Watch:
 
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:
-        """Look while the block runs."""
+        """Watch while the block runs."""
         waiting = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
         over = threading.Event()
         looking = threading.Thread(target=self._look, args=(waiting, over), daemon=True)
@@ -119,14 +119,14 @@ class Watch:
             try:
                 with self._engine.connect() as other:
                     found = other.execute(IN_THE_WAY, {"waiting": waiting}).one_or_none()
-            except DBAPIError:  # no connection is free: then the migration goes on, and nobody is named
+            except DBAPIError:  # no connection is free: the migration continues, and nobody is named
                 continue
             if found is not None:
                 self.found = described(found)
 
 
 def described(found: Any) -> str:
-    """Return what is waited for and who holds it: never a word of a query but its first."""
+    """Return what the migration waits for and who holds it. Contains only the first word of a query."""
     what = f"the table {found.relation}" if found.relation else "another release" if _is_release(found) else "a lock"
     if found.pid is None:
         return what

@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Add the addresses that hosts and monitors ask."""
+    """Register the endpoints for hosts and monitors."""
     from webapp.monitoring import health, metrics
 
     app.register_blueprint(health.health)

@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether the whole is ready."""
+"""Health checks: liveness of this process, and readiness of the whole site."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ limiter.exempt(health)
 
 @health.get("/healthz")
 def healthz() -> ResponseReturnValue:
-    """The process answers. A host may restart it when it does not; nothing else is asked."""
+    """Report that this process responds. A host may restart it if it does not; nothing else is checked."""
     return Response("ok\n", content_type="text/plain; charset=utf-8")
 
 
 @health.get("/readyz")
 def readyz() -> ResponseReturnValue:
-    """Everything a job needs is there. 503 names what is missing, in a word each, and no figures."""
+    """Report whether everything a job needs is available. A 503 names what is missing, without figures."""
     missing = [*_missing_in_database(), *_missing_in_redis()]
     body = {"ready": not missing, "missing": missing}
     return Response(json.dumps(body), status=503 if missing else 200, content_type="application/json")
@@ -40,7 +40,7 @@ def _missing_in_database() -> list[str]:
     settings = services().settings
     checks: dict[str, Callable[[Session], bool]] = {
         "migrations": lambda session: not schema.is_behind(job_views.schema_version(session)),
-        # While an operator has paused the work, its workers may be away; people can hand in all the same.
+        # While an operator has paused the work, its workers may be away; people can still hand in.
         "worker": lambda session: gate.load(session, settings.queue_name).shut or not no_worker_seen(session),
         "orphans": lambda session: (
             job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
@@ -53,7 +53,7 @@ def _missing_in_database() -> list[str]:
                 if not holds(session):
                     missing.append(name)
                     if name == "migrations":
-                        break  # the tables may not be as the other questions need them
+                        break  # the tables may not be as the other checks need them
     except SQLAlchemyError:
         return ["database"]
     return missing

@@ -1,6 +1,6 @@
-"""/metrics for Prometheus: the site's figures, for whoever sends METRICS_TOKEN. Without that setting there is no page.
+"""Exposes the site's figures to Prometheus at /metrics, protected by METRICS_TOKEN. Without it there is no such page.
 
-No label holds anything a person wrote: states, outcomes, categories, and the lane, whose name is made of settings.
+No label contains user input: only states, outcomes, categories, and the lane, whose name is made of settings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Labelled = Mapping[tuple[str, ...], float | None]
 
 @metrics.get("/metrics")
 def show() -> ResponseReturnValue:
-    """The figures, in Prometheus' text format."""
+    """Return the figures in Prometheus' text format."""
     token = services().settings.metrics_token
     if token is None:
         abort(404)
@@ -63,7 +63,7 @@ def _read() -> SiteCollector:
 
 
 class SiteCollector(Collector):
-    """Figures that were read, as Prometheus' families. What is zero is said too, for alarms to look at."""
+    """Provides figures as Prometheus metric families. Zeros are included, so that alarms can use them."""
 
     def __init__(self, now: Now, hour: LastHour, jobs_estimate: int) -> None:
         self._now = now
@@ -71,7 +71,7 @@ class SiteCollector(Collector):
         self._jobs_estimate = jobs_estimate
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """Yield all metric families."""
         yield from self._of_now()
         yield from self._of_the_hour()
 

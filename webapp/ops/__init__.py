@@ -1,4 +1,4 @@
-"""Pages for operators."""
+"""The operators' pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Add the operators' pages; rq-dashboard only where it is turned on."""
+    """Register the operators' pages; rq-dashboard only if it is enabled."""
     from webapp.ops import accounts, invitations, jobs, queue_dashboard, replays, work
 
     for blueprint in (

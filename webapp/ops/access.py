@@ -1,4 +1,4 @@
-"""Everything under /ops is for operators, whichever blueprint it comes from and whatever is asked of it."""
+"""Restricts everything under /ops to operators, whichever blueprint serves it and whatever the method."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ HOME = "/ops"
 
 
 def init_app(app: Flask) -> None:
-    """Stand before the addresses under /ops. To be called before any other hook is set that could answer.
+    """Check every request under /ops. Call it before any other hook is set that could respond.
 
-    The path decides, not the endpoint: a wrong method, a missing proof of origin and an address that does not exist
-    get the same answer as a page that does, so nothing can be learned from it.
+    The path decides, not the endpoint: a wrong method, a missing CSRF token and an unknown page get the same response
+    as an existing page, so the response reveals nothing.
     """
     app.before_request(_operators_only)
 

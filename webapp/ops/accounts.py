@@ -1,4 +1,4 @@
-"""The accounts of the site as an operator sees them: what each asks for, what it may, and whether. No document."""
+"""The operators' pages about accounts: usage, limits, and access. They show no document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNCHANGED = "These were the limits already. Nothing was changed."
 
 @ops_accounts.get("/accounts")
 def accounts() -> ResponseReturnValue:
-    """All accounts whose address begins as it was typed, in the order of their addresses."""
+    """List the accounts whose e-mail address begins with the submitted text, in the order of the addresses."""
     begins, after = _typed("q"), _typed("after")
     with transaction() as database:
         found = accounts_of(database, begins, after, limit=PAGE + 1)
@@ -60,9 +60,9 @@ def _typed(name: str) -> str:
 
 
 def accounts_of(session: Session, begins: str, after: str, *, limit: int) -> Sequence[Account]:
-    """The accounts whose address begins so, from the one after `after` on.
+    """Return the accounts whose e-mail address begins with `begins` and comes after `after`.
 
-    In the order of the letters' codes, whatever the language of the database: that of the index that finds beginnings.
+    Ordered by code points, whatever the language of the database: that is the order of the index that finds prefixes.
     """
     statement = select(Account).where(Account.email.bool_op("~>~")(after))
     if begins:
@@ -73,7 +73,7 @@ def accounts_of(session: Session, begins: str, after: str, *, limit: int) -> Seq
 
 @ops_accounts.get("/accounts/<uuid:account_id>")
 def account(account_id: uuid.UUID) -> ResponseReturnValue:
-    """How far one account has used up its limits, and the form that changes them."""
+    """Show how far one account has used up its limits, and the form that changes them."""
     return account_page(account_id)
 
 
@@ -93,7 +93,7 @@ def set_limits(account_id: uuid.UUID) -> ResponseReturnValue:
     if errors:
         return account_page(account_id, errors), 422
     with transaction() as database:
-        # Held to the end, so that the account is not deleted meanwhile.
+        # Locked to the end of the transaction, so that the account is not deleted meanwhile.
         held = select(Account.id).where(Account.id == account_id).with_for_update(read=True)
         if database.execute(held).one_or_none() is None:
             abort(404)
@@ -128,7 +128,7 @@ DECISIONS: Mapping[str, tuple[Callable[[Session, Account, Deciding], object], st
         "It was no operator’s account. Nothing was changed.",
     ),
 }
-"""By the last word of the address: what is done, and what is said when it was, and when there was nothing to do."""
+"""The decisions by the last part of the URL: the function, and the messages for a change and for no change."""
 
 
 @ops_accounts.post("/accounts/<uuid:account_id>/<what>")
@@ -156,7 +156,7 @@ def decide(account_id: uuid.UUID, what: str) -> ResponseReturnValue:
 
 
 def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None) -> str:
-    """The page, with each error beside its field; 404 if there is no such account."""
+    """Render the page of an account, with each error beside its field. Aborts with 404 if it does not exist."""
     site = services().settings.limits
     with transaction() as database:
         found = database.get(Account, account_id)
@@ -167,7 +167,8 @@ def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None)
         disabled_at = accounts_disabled.disabled_since(database, account_id)
         owned = len(api_tokens.tokens_of(database, account_id))
         decided = audit_log.about_account(database, account_id, limit=DECISIONS_SHOWN)
-    deciding = not {"access", "reason"}.isdisjoint(errors or {})  # that form, and not the one of the limits
+    # the errors belong to that form, not to the one of the limits
+    deciding = not {"access", "reason"}.isdisjoint(errors or {})
     set_now = {str(limit): getattr(own, limit) for limit in Limit}
     return render_template(
         "ops/account.html",

@@ -1,6 +1,6 @@
-"""Column charts as plain SVG: attributes only, drawn here, readable without a script. Pure.
+"""Column charts as plain SVG without scripts or styles. Pure.
 
-The drawing has no words in it, so that it can be stretched to any width; the page puts them beside it, and the same
+The drawing contains no text, so that it can be stretched to any width; the page puts labels beside it, and the same
 figures into a table.
 """
 
@@ -16,7 +16,7 @@ WIDTH = 7.0
 
 @dataclass(frozen=True)
 class Column:
-    """One rectangle. `series` is the number of the series it belongs to, which gives the colour."""
+    """One rectangle. `series` is the index of its series, which gives the colour."""
 
     series: int
     x: float
@@ -26,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Chart:
-    """Columns of several series over the same places. `values` are the figures; None: there is none for that place."""
+    """Columns of several series over the same positions. `values` are the figures; None where there is none."""
 
     title: str
     unit: str
@@ -37,14 +37,14 @@ class Chart:
 
     @property
     def width(self) -> float:
-        """Of the drawing, in its own units."""
+        """The width of the drawing, in its own units."""
         return STEP * len(self.values)
 
 
 def chart(title: str, series: Mapping[str, Sequence[float | None]], *, unit: str = "", stacked: bool = True) -> Chart:
-    """Draw the series, each with a figure for every place. `stacked`: on top of each other; else one before the other.
+    """Draw the series, each with a figure for every position. `stacked` puts them on top of each other.
 
-    Where they are not stacked, the first stands behind and should be the higher.
+    Otherwise they are drawn one before the other; the first is behind and should be the higher.
     """
     values = list(zip(*series.values(), strict=True))
     tops = [(sum if stacked else max)([value or 0 for value in place]) for place in values]

@@ -1,4 +1,4 @@
-"""The figures of the operator's pages in the form in which they are shown: alarms first, charts, tokens, money."""
+"""Prepares the figures of the operators' pages: alarms first, then charts, tokens and costs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS, WORKER_SEEN_W
 from webapp.ops.charts import Chart, chart
 
 SECONDS = "s"
-ENDINGS = {"saved": State.SUCCEEDED, "failed": State.FAILED, "cancelled": State.CANCELLED}
 
 
 def now_of(session: Session, settings: Settings) -> Now:
-    """The figures of this moment, for this site."""
+    """Return the current figures of this site."""
     return current.now(
         session,
         queue=settings.queue_name,
@@ -33,7 +32,7 @@ def now_of(session: Session, settings: Settings) -> Now:
 
 
 def alarms_of(now: Now) -> list[str]:
-    """What is wrong, the worst first, a word each; the page has the sentences.
+    """Return what is wrong, the worst first, as keys; the page has the sentences.
 
     While an operator has paused the work, nothing is late; while it is limited, deliveries are held back on purpose.
     """
@@ -50,7 +49,7 @@ def alarms_of(now: Now) -> list[str]:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What was used. `cost` is of the models that have a price, None if none has; `unpriced` names the others."""
+    """Token usage. `cost` covers the models that have a price, None if none has; `unpriced` names the others."""
 
     calls: int
     unknown: int
@@ -62,7 +61,7 @@ class Tokens:
 
 
 def tokens_of(day: LastDay, settings: Settings) -> Tokens:
-    """The tokens of the day, and what they cost as far as there are prices."""
+    """Return the tokens of the day, and their cost as far as prices are set."""
     costs = {
         use.model: cost_of_tokens(use.model, use.input_tokens, use.output_tokens, settings.prices)
         for use in day.models
@@ -81,7 +80,7 @@ def tokens_of(day: LastDay, settings: Settings) -> Tokens:
 
 
 def charts_of(day: LastDay) -> list[Chart]:
-    """The day in pictures, hour by hour."""
+    """Return the charts of the day, hour by hour."""
     hours = day.hours
     return [
         chart("Accepted", {"accepted": [hour.accepted for hour in hours]}, unit="jobs"),

@@ -1,4 +1,4 @@
-"""Whom an operator invites to make an account. The link is shown once."""
+"""The operators' page for invitations. A link is shown once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ops_invitations = Blueprint("ops_invitations", __name__, url_prefix="/ops")
 
 @ops_invitations.get("/invitations")
 def show() -> ResponseReturnValue:
-    """The invitations that can still be used, and the form for a new one."""
+    """Show the invitations that can still be used, and the form for a new one."""
     return page(), 200
 
 
 @ops_invitations.post("/invitations")
 def invite() -> ResponseReturnValue:
-    """Make an invitation and show its link, this once."""
+    """Create an invitation and show its link, this once."""
     if services().settings.registration != "invite":
         abort(404)
     typed = request.form.get("email", "").strip()
@@ -45,7 +45,7 @@ def invite() -> ResponseReturnValue:
 
 @ops_invitations.post("/invitations/<uuid:invitation_id>/withdraw")
 def withdraw(invitation_id: uuid.UUID) -> ResponseReturnValue:
-    """Take it back before it is used."""
+    """Revoke an invitation before it is used."""
     with transaction() as database:
         found = invitations.withdraw(database, invitation_id)
     if not found:
@@ -55,7 +55,7 @@ def withdraw(invitation_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def page(*, errors: dict[str, str] | None = None, link: str | None = None, invited: str | None = None) -> str:
-    """The page; `link` is that of the one just made, `invited` whom it is for, None for anybody."""
+    """Render the page. `link` is that of the new invitation, `invited` its e-mail address, None for anybody."""
     with transaction() as database:
         found = invitations.open_ones(database)
     return render_template(

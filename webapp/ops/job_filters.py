@@ -1,4 +1,4 @@
-"""What an operator asks the list of jobs for, as the address of the page says it."""
+"""Reads the filters of the operators' job list from the query string."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ AGES: Mapping[str, tuple[str, float | None, float | None]] = {
     "over-day": ("more than 24 hours ago", None, DAY),
     "over-week": ("more than 7 days ago", None, 7 * DAY),
 }
-"""The ages on offer: their words, and younger or older than so many seconds."""
+"""The age filters: label, and the bounds "younger than" and "older than" in seconds."""
 NO_SUCH_ACCOUNT = "There is no account with this address or id."
 
 
 @dataclass
 class Asked:
-    """What was asked for. `typed` is what goes back into the form; an error stands beside its field."""
+    """Holds the requested filters. `typed` refills the form; each error is shown beside its field."""
 
     wanted: Wanted
     typed: dict[str, str]
@@ -40,7 +40,7 @@ class Asked:
 
 
 def read(session: Session, arguments: Mapping[str, str]) -> Asked:
-    """Read the filters. What is not one of ours counts as not given."""
+    """Read the filters. Invalid values count as not given."""
     names = ("state", "category", "workflow", "age", "account")
     given = {name: arguments.get(name, "").replace("\0", "").strip()[:LONGEST_EMAIL] for name in names}
     typed = {name: value for name, value in given.items() if value}
@@ -62,7 +62,7 @@ def read(session: Session, arguments: Mapping[str, str]) -> Asked:
 
 
 def offered() -> dict[str, list[tuple[str, str]]]:
-    """What each select of the form offers: the word in the address, and what a person reads."""
+    """Return the choices of each select of the form: value and label."""
     return {
         "state": [(str(state), word) for state, word in BADGES.items()],
         "category": [(str(category), str(category)) for category in Category],
@@ -72,7 +72,7 @@ def offered() -> dict[str, list[tuple[str, str]]]:
 
 
 def account_of(session: Session, text: str) -> uuid.UUID | None:
-    """The account with this e-mail address or id; None if there is none."""
+    """Return the id of the account with this e-mail address or id; None if there is none."""
     try:
         found = Account.id == uuid.UUID(text)
     except ValueError:
@@ -81,6 +81,6 @@ def account_of(session: Session, text: str) -> uuid.UUID | None:
 
 
 def emails_of(session: Session, account_ids: set[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """The addresses of these accounts."""
+    """Return the e-mail addresses of these accounts."""
     rows = session.execute(select(Account.id, Account.email).where(Account.id.in_(account_ids)))
     return dict(rows.all())

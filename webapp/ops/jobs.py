@@ -1,4 +1,4 @@
-"""What an operator sees of the whole site. Thin: the figures come from the ledger, the guard from `operators`."""
+"""The operators' pages about the whole site and its jobs. The figures come from the ledger."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ SAY_WHY = "Say why you open it. The reason is kept in the history of the job."
 
 @ops.get("")
 def overview() -> ResponseReturnValue:
-    """How the site stands now."""
+    """Show the dashboard."""
     return render_template("ops/dashboard.html", **_now())
 
 
 @ops.get("/now")
 def now() -> ResponseReturnValue:
-    """The part of that page that it asks for again and again: 204 while it would look the same."""
+    """Return the fragment that the dashboard polls: 204 while it is unchanged."""
     shown = _now()
     if request.args.get("seen") == shown["seen"]:
         return Response(status=204)
@@ -68,7 +68,7 @@ def _now() -> dict[str, object]:
 
 @ops.get("/day")
 def day() -> ResponseReturnValue:
-    """What happened in the last 24 hours."""
+    """Show what happened in the last 24 hours."""
     with transaction() as database:
         figures = last_day(database)
     return render_template(
@@ -84,7 +84,7 @@ def day() -> ResponseReturnValue:
 
 @ops.get("/jobs")
 def jobs() -> ResponseReturnValue:
-    """All jobs that fit the filters, newest first; or the one that was searched for."""
+    """List the jobs that match the filters, newest first; or open the one that was searched for."""
     name, missing = request.args.get("q", "").strip(), None
     before = pagination.read(request.args.get("before", ""))
     with transaction() as database:
@@ -115,13 +115,13 @@ def jobs() -> ResponseReturnValue:
 
 @ops.get("/jobs/<uuid:job_id>")
 def job(job_id: uuid.UUID) -> ResponseReturnValue:
-    """All about one job, but not what is in it."""
+    """Show everything about one job except its content."""
     return job_page(job_id)
 
 
 @ops.post("/jobs/<uuid:job_id>/open")
 def open_document(job_id: uuid.UUID) -> ResponseReturnValue:
-    """Show what the job is about, this once. The history keeps who did it and why."""
+    """Show the job's content, this once. The history records who did it and why."""
     cause = cut(one_line(request.form.get("cause", "")), LONGEST_CAUSE)
     if not cause:
         return job_page(job_id, error=SAY_WHY), 422
@@ -131,7 +131,7 @@ def open_document(job_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def job_page(job_id: uuid.UUID, opened: Opened | None = None, error: str | None = None) -> str:
-    """The page of a job; 404 if there is none."""
+    """Render the page of a job. Aborts with 404 if it does not exist."""
     with transaction() as database:
         record = inspection.record_of(database, job_id)
         emails = job_filters.emails_of(database, set() if record is None else {record.job.account_id})

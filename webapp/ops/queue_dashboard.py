@@ -1,7 +1,7 @@
-"""rq-dashboard at /ops/rq/, where RQ_DASHBOARD_ENABLED says so: a look into the queue, and nothing but a look.
+"""Serves rq-dashboard at /ops/rq/ if RQ_DASHBOARD_ENABLED is set: a read-only view of the queue.
 
-The package was made to stand alone. Here it gets our connections instead of one of its own for each request, reads JSON
-instead of unpickling what lies in Redis, and only safe methods pass. `webapp.ops.access` lets nobody but operators in.
+The package was made to run alone. Here it uses our connections instead of a new one for each request, reads JSON
+instead of unpickling what is in Redis, and only safe methods pass. `webapp.ops.access` admits only operators.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webapp.http.errors import error_page, not_found
 from webapp.services import Services
 
 PREFIX = "/ops/rq"
-# Its pages hold inline scripts and styles, and its templates are compiled in the browser.
+# Its pages use inline scripts and styles, and compile templates in the browser.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -29,9 +29,9 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def init_app(app: Flask, parts: Services) -> None:
-    """Show the dashboard in this app, over the app's own way to Redis."""
+    """Add the dashboard to this app, over the app's own Redis connections."""
     app.config.update(
-        RQ_DASHBOARD_REDIS_URL=("the Redis of this site",),  # only shown: its address is nobody's business
+        RQ_DASHBOARD_REDIS_URL=("the Redis of this site",),  # shown on the page: the real URL is private
         RQ_DASHBOARD_DISABLE_DELETE=True,
     )
     app.redis_conn = parts.queue.connection  # type: ignore[attr-defined]
@@ -41,26 +41,26 @@ def init_app(app: Flask, parts: Services) -> None:
 
 @functools.cache
 def _blueprint() -> Blueprint:
-    """The package's blueprint, made safe once a process: it is one object for every app."""
-    from rq_dashboard import web  # imported late: most sites do without
+    """Return the package's blueprint, made safe once per process: it is one object for every app."""
+    from rq_dashboard import web  # imported late: most sites do not use it
 
     read_messages_as_json()
     blueprint: Blueprint = web.blueprint
     web.config.serializer = "json"
-    # It would put a new client, with a connection of its own, in the place of ours on every request.
+    # It would replace our client by a new one, with its own connection, on every request.
     blueprint.before_request_funcs[None].remove(web.push_rq_connection)
     blueprint.after_request(_allow_its_scripts)
     blueprint.register_error_handler(NoSuchMessage, _is_not_there)
     blueprint.register_error_handler(QueueUnreachable, _is_away)
     for kind in (ValueError, LookupError, ArithmeticError, UnboundLocalError):
-        blueprint.register_error_handler(kind, _is_not_there)  # how it takes addresses that are none of its own
+        blueprint.register_error_handler(kind, _is_not_there)  # these are its reactions to unknown URLs
     return blueprint
 
 
 def _only_look() -> ResponseReturnValue | None:
     if not request.path.startswith(f"{PREFIX}/"):
         return None
-    if "/requeue" in request.path:  # GET changes things there, past the job's own states
+    if "/requeue" in request.path:  # a GET changes things there, bypassing the job's states
         return error_page(403, "Work is not run again from here", NOT_FROM_HERE)
     if request.method not in SAFE:
         abort(405)

@@ -1,4 +1,4 @@
-"""Putting failed work back: which, what would happen, why, and how far it is."""
+"""The operators' pages for replays: select failed jobs, preview, start, and progress."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RATE_WRONG = f"Write a number from 1 to {replays.FASTEST_PER_MINUTE}."
 
 @ops_replays.get("", endpoint="replays")
 def replays_list() -> ResponseReturnValue:
-    """What has failed, by cause, and the replays so far."""
+    """Show the failures by cause, and the replays so far."""
     queue = services().settings.queue_name
     with transaction() as database:
         failures = selection.failures(database, queue)
@@ -50,12 +50,12 @@ def replays_list() -> ResponseReturnValue:
 
 @ops_replays.get("/new")
 def replay_new() -> ResponseReturnValue:
-    """The dry run of what was chosen, and the form that does it."""
+    """Show the dry run of a selection, and the form that starts it."""
     return new_page(choice_of(request.args))
 
 
 def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
-    """What would happen with each category, and the form, with each error beside its field."""
+    """Render the outcome for each category, and the form, with each error beside its field."""
     settings = services().settings
     with transaction() as database:
         judged = selection.judge(database, settings.queue_name, choice)
@@ -82,7 +82,7 @@ def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
 
 @ops_replays.post("")
 def replay_begin() -> ResponseReturnValue:
-    """Put them back: the first one at once, the others in turn."""
+    """Start the replay: the first job at once, the others in turn."""
     settings, choice, note = services().settings, choice_of(request.form), note_of(request.form)
     cause, rate = request.form.get("cause", ""), form_fields.number_in(request.form.get("per_minute", ""), 10**9)
     errors = {
@@ -113,7 +113,7 @@ def replay_begin() -> ResponseReturnValue:
 
 @ops_replays.get("/<uuid:replay_id>")
 def replay(replay_id: uuid.UUID) -> ResponseReturnValue:
-    """How far a replay is, and what became of its jobs."""
+    """Show the progress of a replay and what became of its jobs."""
     with transaction() as database:
         shown = _progress(database, replay_id)
     return render_template("ops/replay.html", **shown, causes=CAUSES, longest_note=LONGEST_NOTE)
@@ -121,7 +121,7 @@ def replay(replay_id: uuid.UUID) -> ResponseReturnValue:
 
 @ops_replays.get("/<uuid:replay_id>/now")
 def replay_now(replay_id: uuid.UUID) -> ResponseReturnValue:
-    """The part of that page that it asks for again and again: 204 while it would look the same."""
+    """Return the fragment that the replay's page polls: 204 while it is unchanged."""
     with transaction() as database:
         shown = _progress(database, replay_id)
     if request.args.get("seen") == shown["seen"]:
@@ -158,7 +158,7 @@ def _progress(database: Session, replay_id: uuid.UUID) -> dict[str, object]:
 
 @ops_replays.post("/<uuid:replay_id>/stop")
 def replay_stop(replay_id: uuid.UUID) -> ResponseReturnValue:
-    """Put no more of its jobs back."""
+    """Stop a replay: none of its remaining jobs is put back."""
     with transaction() as database:
         queue = services().settings.queue_name
         replays.stop(database, queue, replay_id, by=current_account().email, note=note_of(request.form))
@@ -166,7 +166,7 @@ def replay_stop(replay_id: uuid.UUID) -> ResponseReturnValue:
 
 
 def choice_of(given: MultiDict[str, str]) -> Choice:
-    """What was chosen: named jobs, or a category and a code. 404 for what chooses nothing."""
+    """Return the selection: named jobs, or a category and a code. Aborts with 404 if nothing is selected."""
     category = given.get("category", "")
     if category in set(Category):
         return Choice(category=category, code=given.get("code", "").replace("\0", "") or None)

@@ -1,4 +1,4 @@
-"""What an operator decides about the work of the whole site: pause, drain, resume, open a lane; and the record."""
+"""The operators' controls for the work of the whole site: pause, drain, resume, open a lane; and the audit log."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ AT_ONCE_WRONG = f"Write a number from 1 to {MOST_AT_ONCE:,}, or leave it empty f
 
 @ops_decisions.get("/work")
 def work() -> ResponseReturnValue:
-    """Whether work goes on, what is active, and the buttons that change it."""
+    """Show whether work goes on, what is active, and the buttons that change it."""
     return work_page()
 
 
 def work_page(errors: Mapping[str, str] | None = None) -> str:
-    """The page, with each error beside its field."""
+    """Render the page, with each error beside its field."""
     settings = services().settings
     with transaction() as database:
         now = _now(database)
@@ -60,7 +60,7 @@ def work_page(errors: Mapping[str, str] | None = None) -> str:
 
 @ops_decisions.get("/work/now")
 def work_now() -> ResponseReturnValue:
-    """The part of that page that it asks for again and again: 204 while it would look the same."""
+    """Return the fragment that the page polls: 204 while it is unchanged."""
     with transaction() as database:
         now = _now(database)
     if request.args.get("seen") == now["seen"]:
@@ -86,7 +86,7 @@ def _now(database: Session) -> dict[str, object]:
 
 @ops_decisions.post("/work/pause")
 def pause() -> ResponseReturnValue:
-    """Hand nothing more to the queue."""
+    """Pause the work: hand nothing more to the queue."""
     with transaction() as database:
         delivery_gate.pause(
             database, services().settings.queue_name, by=current_account().email, note=note_of(request.form)
@@ -96,7 +96,7 @@ def pause() -> ResponseReturnValue:
 
 @ops_decisions.post("/work/drain")
 def drain() -> ResponseReturnValue:
-    """Let no attempt begin either."""
+    """Drain the work: start no attempt either."""
     with transaction() as database:
         delivery_gate.drain(
             database, services().settings.queue_name, by=current_account().email, note=note_of(request.form)
@@ -106,7 +106,7 @@ def drain() -> ResponseReturnValue:
 
 @ops_decisions.post("/work/resume")
 def resume() -> ResponseReturnValue:
-    """Let work go on, with so many jobs at once as the form says."""
+    """Resume the work, with at most as many jobs at once as the form says."""
     typed = request.form.get("at_once", "").strip()
     at_once = form_fields.number_in(typed, MOST_AT_ONCE)
     if typed and at_once is None:
@@ -119,7 +119,7 @@ def resume() -> ResponseReturnValue:
 
 @ops_decisions.post("/work/lane")
 def open_lane() -> ResponseReturnValue:
-    """Let calls to the AI service be made again."""
+    """Allow calls to the AI service again."""
     settings = services().settings
     with transaction() as database:
         operator_actions.open_lane(
@@ -135,7 +135,7 @@ def open_lane() -> ResponseReturnValue:
 
 @ops_decisions.get("/decisions")
 def all_decisions() -> ResponseReturnValue:
-    """Who decided what, and why, newest first."""
+    """List who decided what, and why, newest first."""
     before = form_fields.number_asked("before")
     with transaction() as database:
         found = audit_log.newest(database, services().settings.queue_name, limit=PAGE + 1, before=before)
@@ -146,7 +146,7 @@ def all_decisions() -> ResponseReturnValue:
 
 
 def note_of(form: Mapping[str, str]) -> str:
-    """What an operator wrote about a decision, in one line; empty if nothing."""
+    """Return the operator's reason for a decision, in one line; empty if there is none."""
     return cut(one_line(form.get("note", "")), LONGEST_NOTE)
 
 

@@ -1,5 +1,5 @@
-"""What stands between the network and the app in each web process: waitress's HTTP, with deadlines and bounds.
+"""The HTTP server of each web process: waitress's HTTP, with deadlines and limits.
 
-gunicorn stays the parent: it forks, recycles and stops the processes. A slow or unlucky client costs a file descriptor
-for a bounded time, and never a thread.
+gunicorn stays the parent: it forks, recycles and stops the processes. A slow or broken client costs a file descriptor
+for a limited time, and never a thread.
 """

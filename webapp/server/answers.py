@@ -1,4 +1,4 @@
-"""Answers as they go over the line: which headers they get, and when a connection ends with them."""
+"""Writes responses to the connection: their headers, and when the connection closes after them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ WITHOUT_BODY = ("1", "204", "304")
 
 
 class Answer(Task):
-    """One answer. Unlike waitress's, one without a body or without a known length leaves the connection open."""
+    """Sends one response.
+
+    Unlike waitress's, one without a body or without a known length leaves the connection open.
+    """
 
     @property
     def has_body(self) -> bool:
-        """Whether anything follows the headers."""
+        """True if anything follows the headers."""
         return self.request.command != "HEAD" and not self.status.startswith(WITHOUT_BODY)
 
     def service(self) -> None:
-        """Make it and send it. Never raises: what goes wrong is logged without the address."""
+        """Create the response and send it. Never raises: errors are logged without the URL."""
         try:
             self.start()
             self.execute()
@@ -38,11 +41,11 @@ class Answer(Task):
                 self._say(FAILED)
 
     def set_close_on_finish(self) -> None:
-        """End the connection with this answer. The header is added where all headers are."""
+        """Close the connection after this response. The header is added where all headers are."""
         self.close_on_finish = True
 
     def build_response_header(self) -> bytes:
-        """The status line and the headers."""
+        """Return the status line and the headers."""
         headers = [(name, value) for name, value in self.response_headers if self._may_say(name)]
         named = {name.lower() for name, _ in headers}
         if "content-length" not in named and not self.status.startswith(WITHOUT_BODY):
@@ -62,7 +65,7 @@ class Answer(Task):
         return name.lower() != "content-length" or not self.status.startswith(WITHOUT_BODY)
 
     def _framing(self) -> list[tuple[str, str]]:
-        """How a client finds the end of an answer for which the app gave no length."""
+        """Return the headers by which a client finds the end of a response for which the app gave no length."""
         if self.content_length is not None:
             return [("Content-Length", str(self.content_length))]
         if self.version == "1.1":
@@ -82,16 +85,16 @@ class Answer(Task):
 
 
 class AppAnswer(Answer, WSGITask):
-    """What the app says."""
+    """Sends the app's response."""
 
     def build_response_header(self) -> bytes:
-        """As every answer's; and its length is noted, so that downloads are known."""
+        """Return the headers, and record the length so that downloads are known."""
         if self.request.command == "GET" and self.status.startswith("200"):
             self.channel.learn(self.request.path, self.content_length or 0)
         return super().build_response_header()
 
     def get_environment(self) -> dict[str, Any]:
-        """As waitress makes it, with the port of the socket that the client came to."""
+        """Return waitress's environment, with the port of the socket that the client connected to."""
         environ: dict[str, Any] = super().get_environment()
         environ["SERVER_PORT"] = self.channel.port
         environ["wsgi.multiprocess"] = True
@@ -99,10 +102,10 @@ class AppAnswer(Answer, WSGITask):
 
 
 class RefusedAnswer(Answer, ErrorTask):
-    """What the server says by itself."""
+    """Sends a response of the server itself."""
 
     def execute(self) -> None:
-        """Say why, shortly."""
+        """Send the reason as a short text."""
         error = self.request.error
         refusal = error if isinstance(error, Refusal) else BY_CODE.get(error.code, MALFORMED)
         self.channel.count_refusal(refusal)

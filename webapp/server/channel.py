@@ -1,4 +1,4 @@
-"""One connection: what waitress knows of it, and how long it may still take."""
+"""One connection: waitress's channel, with deadlines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Overdue(Enum):
-    """What a client took too long over."""
+    """The phases in which a client can be too slow."""
 
     NOTHING_SENT = auto()
     HEAD = auto()
@@ -43,7 +43,7 @@ class Overdue(Enum):
 
 
 class Channel(HTTPChannel):
-    """A connection. Everything but `service`, `write_soon` and what they call is done in the main thread."""
+    """Represents a connection. Everything but `service`, `write_soon` and what they call runs in the main thread."""
 
     task_class = AppAnswer
     error_task_class = RefusedAnswer
@@ -64,20 +64,20 @@ class Channel(HTTPChannel):
 
     @property
     def fd(self) -> int | None:
-        """The socket's number; None when it is closed."""
+        """The socket's file descriptor; None once it is closed."""
         return self._fileno  # type: ignore[no-any-return]
 
-    # What arrives
+    # Receiving
 
     def handle_events(self, readable: bool, writable: bool) -> None:
-        """Do what the socket is ready for."""
+        """Handle what the socket is ready for."""
         if readable:
             self._guarded(self.handle_read)
         if writable and self.fd is not None:
             self._guarded(self.handle_write)
 
     def _guarded(self, act: Callable[[], None]) -> None:
-        """Do it. An error of ours, or a full disk, ends this connection and no other."""
+        """Call `act`. A bug, or a full disk, ends this connection and no other."""
         try:
             act()
         except Exception as error:
@@ -85,15 +85,15 @@ class Channel(HTTPChannel):
             self.handle_close()
 
     def readable(self) -> bool:
-        """Whether anything is expected from the client now."""
+        """Return True if anything is expected from the client now."""
         return self._left_at is not None or bool(super().readable())
 
     def writable(self) -> bool:
-        """Whether something waits to be sent, or the end."""
+        """Return True if data, or the end of the connection, waits to be sent."""
         return self._left_at is None and bool(super().writable())
 
     def handle_read(self) -> None:
-        """Take what has arrived, a piece at a time, so that nobody's upload holds up the others."""
+        """Receive one piece of data at a time, so that no upload holds up the others."""
         if not self.readable():
             return
         try:
@@ -111,7 +111,7 @@ class Channel(HTTPChannel):
             self.server.make_room_for_bodies()
 
     def received(self, data: bytes) -> None:
-        """Read on in the request, or begin one."""
+        """Continue parsing a request, or begin one."""
         now, began = time.monotonic(), self.request is not None
         super().received(data)
         if self.request is None:
@@ -123,10 +123,10 @@ class Channel(HTTPChannel):
             self.body.begin(now)
             self.body.add(len(data))
 
-    # What is sent
+    # Sending
 
     def send(self, data: bytes, do_close: bool = True) -> int:
-        """Give the kernel what it takes. A connection that is gone is closed by the main thread alone."""
+        """Send what the kernel accepts. Only the main thread closes a connection that is gone."""
         try:
             count: int = self.socket.send(data)
         except BlockingIOError:
@@ -139,7 +139,7 @@ class Channel(HTTPChannel):
         return count
 
     def write_soon(self, data: Any) -> int:
-        """Send, or keep until it can be sent. Raises ClientDisconnected."""
+        """Send the data, or buffer it until it can be sent. Raises ClientDisconnected."""
         at_once = self.server.limits.buffer_bytes
         if isinstance(data, bytes) and len(data) > at_once:
             self._write_in_pieces(memoryview(data), at_once)
@@ -150,7 +150,7 @@ class Channel(HTTPChannel):
         return len(data)
 
     def _write_in_pieces(self, data: memoryview, at_once: int) -> None:
-        """As waitress does, without a second copy in memory of what goes to a file."""
+        """Write as waitress does, but without a second copy in memory of what goes to a file."""
         super().write_soon(data[:at_once])
         with self.outbuf_lock:
             for start in range(at_once, len(data), at_once):
@@ -163,7 +163,7 @@ class Channel(HTTPChannel):
                 self._flush_exception(self._flush_some, do_close=False)
 
     def service(self) -> None:
-        """Answer the request that came first, in this thread."""
+        """Respond to the first waiting request, in this thread."""
         super().service()
         if not self.requests:
             self._answered = True
@@ -171,12 +171,12 @@ class Channel(HTTPChannel):
         self.server.loop.nudge(self)
 
     def abandon(self) -> None:
-        """Give up on this connection, from any thread."""
+        """Give up on this connection. Callable from any thread."""
         self.will_close = True
         self.server.loop.nudge(self)
 
     def handle_write(self) -> None:
-        """Send what waits; then leave, where that is due."""
+        """Send what is buffered; then close the connection if that is due."""
         if not self.requests:
             self._flush_exception(self._flush_some)
         elif self.total_outbufs_len:
@@ -187,9 +187,9 @@ class Channel(HTTPChannel):
             self.handle_close()
 
     def _leave(self) -> None:
-        """Say that nothing more will come, and wait until the client has understood.
+        """Announce the end of the response, and wait until the client has noticed.
 
-        What it is still sending would otherwise be answered with a reset, which takes our last answer with it.
+        Data that it still sends would otherwise trigger a reset, which would destroy our last response.
         """
         self.close_when_flushed = False
         self._left_at = self._heard_at = time.monotonic()
@@ -199,7 +199,7 @@ class Channel(HTTPChannel):
             self.will_close = True
 
     def handle_close(self) -> None:
-        """End it now, with all it holds."""
+        """Close the connection now, with everything it holds."""
         if self.fd is None:
             return
         if self.request is not None:
@@ -208,7 +208,7 @@ class Channel(HTTPChannel):
         super().handle_close()
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer in the app's place a client of which no request is being answered, and leave."""
+        """Send a refusal instead of the app's response, and close. Only while no request is being processed."""
         self.count_refusal(refusal)
         if self.request is not None:
             self.request.close()
@@ -222,66 +222,69 @@ class Channel(HTTPChannel):
         self.handle_write()
         self.server.loop.nudge(self)
 
-    # What others ask
+    # Queries of other modules
 
     def ends_with_answer(self, request: RequestParser) -> bool:
-        """Whether the connection ends with the answer to this request."""
+        """Return True if the connection closes after the response to this request."""
         said = request.headers.get("CONNECTION", "").lower()
         by_client = said != "keep-alive" if request.version == "1.0" else "close" in said
         return by_client or not self.server.keeps_connections
 
     def known_length(self) -> int:
-        """How long the next answer will be, where it is known to be a download; else 0."""
+        """Return the length of the next response if it is known to be a download; else 0."""
         if not self.requests or self.requests[0].error is not None or self.requests[0].command != "GET":
             return 0
         return self.server.downloads.length(self.requests[0].path)
 
     def learn(self, path: str, length: int) -> None:
-        """Take note of how long an answer is."""
+        """Record the length of a response."""
         self.server.downloads.learn(path, length)
 
     def client(self) -> str:
-        """Whose request is next."""
+        """Return the client of the next request."""
         return client_of(self.requests[0].headers, self.peer, self.server.proxy_hops)
 
     def refuse_download(self) -> None:
-        """Have the next request answered with a refusal. From any thread."""
+        """Respond to the next request with a refusal. Callable from any thread."""
         self.requests[0].error = NO_ROOM_FOR_DOWNLOAD
         self.server.add_task(self)
 
     def count_refusal(self, refusal: Refusal) -> None:
-        """Note it for the log."""
+        """Count a refusal for the log."""
         self.server.refusals.count(refusal)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """True if nothing is in progress."""
         return self.request is None and not (self.requests or self.total_outbufs_len or self._left_at is not None)
 
     def has_had_time(self, now: float) -> bool:
-        """Return True if the client of an idle connection could have sent a request. A new one's is on its way."""
+        """Return True if the client of an idle connection has had time to send a request.
+
+        The first request of a new connection may still be in transit.
+        """
         return self._answered or now - self.waits_since > self.server.limits.linger_seconds
 
     @property
     def is_waiting(self) -> bool:
-        """Whether only the client is waited for: for its next request, or the rest of one."""
+        """True if only the client is waited for: for its next request, or the rest of one."""
         return not self.requests and not self.total_outbufs_len
 
     @property
     def has_unfinished_body(self) -> bool:
-        """Whether a body is arriving."""
+        """True if a body is arriving."""
         return self.request is not None and bool(self.request.headers_finished)
 
     # Deadlines
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client took too long over something. To be asked once a sweep."""
+        """Return True if the client is too slow. Call it once per sweep."""
         self.body.fade()
         self.reading.fade()
         return self._overdue(now) is not None
 
     def end_if_overdue(self, now: float) -> None:
-        """Answer or close where the client took too long. It may have gone on since that was found."""
+        """Respond or close if the client is too slow. It may have continued since that was found."""
         overdue = None if self.fd is None else self._overdue(now)
         if overdue is not None:
             self._guarded(lambda: self._end(overdue))
@@ -311,7 +314,7 @@ class Channel(HTTPChannel):
             return Overdue.READING if self.reading.is_below(slowest, now, limits.window_seconds) else None
         self.reading.reset()
         if self.requests:
-            self.body.reset()  # what came with an earlier request is not read on meanwhile
+            self.body.reset()  # data that came with an earlier request is not read meanwhile
             return None
         if self.has_unfinished_body:
             self.body.begin(now)
@@ -324,7 +327,7 @@ class Channel(HTTPChannel):
         return Overdue.NOTHING_SENT if waited > patience else None
 
     def make_room(self, why: str) -> None:
-        """End it because others need the room."""
+        """Close the connection because others need the capacity."""
         if self.has_unfinished_body and self.is_waiting:
             self._guarded(lambda: self.refuse(NO_ROOM_FOR_BODY))
             return
@@ -333,6 +336,6 @@ class Channel(HTTPChannel):
         self.handle_close()
 
     def _reset(self) -> None:
-        """Have the kernel forget what it holds for this client too. It would offer it for minutes after a close."""
+        """Have the kernel drop its buffers for this client, too. It would offer them for minutes after a close."""
         with suppress(OSError):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)

@@ -1,4 +1,4 @@
-"""Whose request it is, for the line of downloads: as the app sees it behind its proxies."""
+"""Identifies the client of a request, for the download queue, as the app does behind its proxies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webapp.extensions import subscriber
 
 
 def client_of(headers: Mapping[str, str], peer: str, proxy_hops: int) -> str:
-    """The address that the last trusted proxy saw, or the connection's. `headers` as waitress names them."""
+    """Return the address that the last trusted proxy saw, or the connection's. `headers` use waitress's names."""
     if proxy_hops:
         seen = headers.get("X_FORWARDED_FOR", "").split(",")
         if len(seen) >= proxy_hops:

@@ -1,7 +1,7 @@
-"""Which addresses are downloads, learnt from the answers they gave.
+"""Learns from earlier responses which paths are downloads.
 
-Making a large answer takes a thread and much of a processor, and keeping it until a slow reader has it takes room. So
-what is known to be large waits in a line of its own, and small pages never wait behind it.
+Creating a large response takes a thread and much CPU time, and keeping it until a slow reader has it takes memory. So
+responses that are known to be large wait in their own queue, and small pages never wait behind them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MAX_KNOWN = 4096
 
 
 class Downloads:
-    """The lengths of large answers by path, without what stands behind a question mark; the latest ones."""
+    """Holds the lengths of the latest large responses by path, without the query string."""
 
     def __init__(self, min_bytes: int) -> None:
         self._min_bytes = min_bytes
@@ -21,7 +21,7 @@ class Downloads:
         self._lengths: OrderedDict[str, int] = OrderedDict()
 
     def learn(self, path: str, length: int) -> None:
-        """Take note of how long an answer is."""
+        """Record the length of a response."""
         with self._lock:
             if length < self._min_bytes:
                 self._lengths.pop(path, None)
@@ -32,6 +32,6 @@ class Downloads:
                 self._lengths.popitem(last=False)
 
     def length(self, path: str) -> int:
-        """How long the last answer was there; 0 for small ones, and where it is not known."""
+        """Return the length of the last response for this path; 0 for small or unknown ones."""
         with self._lock:
             return self._lengths.get(path, 0)

@@ -1,4 +1,4 @@
-"""How long a client may take, and how much of this process it may keep."""
+"""Limits on the time that a client may take, and on the resources of this process that it may use."""
 
 from __future__ import annotations
 
@@ -8,45 +8,48 @@ from dataclasses import dataclass
 from webapp.http.request_body import MOST_TO_READ
 
 FILES_A_CONNECTION = 3
-"""A socket, and a temporary file each for a long body and a long answer."""
+"""A socket, and a temporary file each for a long body and a long response."""
 FILES_OF_THE_APP = 128
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of one web process. Nobody has had to change one, so none of them is a setting."""
+    """The limits of one web process. None of them is a setting, because nobody has had to change one."""
 
     head_seconds: float = 10
-    """For a request's first line and headers, from their first byte on; and for a new connection to begin with them."""
+    """For a request's first line and headers, from their first byte; and for a new connection to send that byte."""
     window_seconds: float = 10
-    """Over so long it is counted how fast a body arrives and an answer is taken."""
+    """The window over which the speed of a body and of a reader is measured."""
     min_bytes_per_second: float = 2_000
     min_bytes_per_second_with_thread: float = 20_000
-    """Asked of the reader of an answer that is made while it is read, since it keeps a thread."""
+    """Required of the reader of a streamed response, since it occupies a thread."""
     linger_seconds: float = 2
-    """How long a connection is kept for what may be under way: after its last answer, and when the process ends."""
+    """How long a connection is kept for data in flight: after its last response, and when the process ends."""
     max_linger_seconds: float = 10
     max_connections: int = 1_000
     max_head_bytes: int = 32 * 1024
     max_header_fields: int = 100
     max_body_bytes: int = MOST_TO_READ
     max_all_bodies_bytes: int = 2 * MOST_TO_READ
-    """Of all requests together that have not been answered yet. On disk, but for the first bytes of each."""
+    """Of all requests together that have no response yet. On disk, except for the first bytes of each."""
     max_unread_bytes: int = 64 * 1024 * 1024
-    """Of all answers together that wait for their readers. Downloads wait beyond it, and the slowest reader goes."""
+    """Of all responses together that wait for their readers.
+
+    Above it, downloads wait, and the slowest reader is closed.
+    """
     buffer_bytes: int = 64 * 1024
-    """What is held in memory of one body or one answer; what is longer goes to a temporary file."""
+    """Bytes of one body or one response that are held in memory; the rest goes to a temporary file."""
     send_buffer_bytes: int = 64 * 1024
-    """What the kernel takes of an answer at once. Otherwise it takes megabytes, and unread answers look sent."""
+    """The kernel's send buffer. By default it takes megabytes, and unread responses look sent."""
     stream_bytes: int = 4 * 1024 * 1024
-    """An answer that is made while it is read is made so far ahead of its reader."""
+    """How far a streamed response may be generated ahead of its reader."""
     download_bytes: int = 256 * 1024
-    """An answer from this length on is a download."""
+    """The minimum length of a response that counts as a download."""
     sweep_seconds: float = 0.5
 
 
 def connections_within_file_limit(wanted: int) -> int:
-    """How many connections this process may hold, with as many open files as the host allows."""
+    """Return how many connections this process may hold, raising its limit of open files as far as the host allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted * FILES_A_CONNECTION + FILES_OF_THE_APP
     if 0 <= soft < needed:

@@ -1,7 +1,7 @@
 """Waits for the sockets of all connections at once, in the main thread.
 
 waitress asks each connection in each turn what it waits for, which with a thousand of them takes longer than the turn's
-work. Here the kernel keeps that list, and only what has changed is asked again.
+work. Here the kernel keeps that list, and only connections that have changed are asked again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class Loop(dict[int, "Channel"]):
-    """The connections by file descriptor, as waitress keeps them. `wakeup` is a pipe that ends a wait."""
+    """Maps file descriptors to connections, as waitress expects. `wakeup` is a pipe that ends a wait."""
 
     def __init__(self, wakeup: tuple[int, int]) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Loop(dict[int, "Channel"]):
 
     def __setitem__(self, fd: int, channel: Channel) -> None:
         super().__setitem__(fd, channel)
-        self._changed.append(channel)  # it is still being made, and asked before the next wait
+        self._changed.append(channel)  # it is still being constructed, and is asked before the next wait
 
     def __delitem__(self, fd: int) -> None:
         super().__delitem__(fd)
@@ -41,34 +41,34 @@ class Loop(dict[int, "Channel"]):
             self._selector.unregister(fd)
 
     def listen(self, fd: int, accept: Callable[[], None]) -> None:
-        """Call this whenever a client wants to be accepted."""
+        """Call `accept` whenever a client wants to connect."""
         self._selector.register(fd, READ, accept)
 
     def unlisten(self, fd: int) -> None:
-        """Leave them waiting."""
+        """Leave new clients waiting."""
         self._selector.unregister(fd)
 
     def nudge(self, channel: Channel) -> None:
-        """Have a connection asked again what it waits for. To be called from any thread."""
+        """Ask a connection again what it waits for. Callable from any thread."""
         self._changed.append(channel)
         if not self._woken:
             self._woken = True
-            with suppress(BlockingIOError):  # a full pipe wakes too
+            with suppress(BlockingIOError):  # a full pipe wakes it, too
                 os.write(self._wake, b"n")
 
     def turn(self, seconds: float) -> None:
-        """Wait so long at most, and let each connection do what it can do now."""
+        """Wait at most `seconds`, then let each connection do what it can do now."""
         self._settle()
         for key, ready in self._selector.select(seconds):
             if callable(key.data):
                 key.data()
-            elif self.get(key.fd) is key.data is not None:  # else it was closed in this turn
+            elif self.get(key.fd) is key.data is not None:  # otherwise it was closed in this turn
                 key.data.handle_events(bool(ready & READ), bool(ready & WRITE))
                 self._watch(key.data)
         self._settle()
 
     def close(self) -> None:
-        """Forget the kernel's list."""
+        """Close the selector."""
         self._selector.close()
 
     def _drain(self) -> None:

@@ -1,7 +1,7 @@
-"""Has the C library give large blocks back when they are freed.
+"""Makes the C library return large blocks to the system when they are freed.
 
-By itself glibc keeps, for each thread, the most that was ever freed there: eight threads that have each sent a document
-of some megabytes once held 80 MB from then on.
+By default glibc keeps, for each thread, the largest amount that was ever freed there: eight threads that had each sent
+a document of some megabytes held 80 MB from then on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ ARENAS = 2
 
 
 def give_back_large_blocks() -> None:
-    """Set it for this process, where its C library is glibc; others do so by themselves, or cannot be told."""
+    """Set the thresholds for this process if its C library is glibc.
+
+    Others return blocks by themselves, or cannot be configured.
+    """
     with suppress(OSError, AttributeError):
         set_option = ctypes.CDLL(None).mallopt
         set_option(M_MMAP_THRESHOLD, OWN_BLOCK_FROM_BYTES)

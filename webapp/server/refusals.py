@@ -1,4 +1,4 @@
-"""Answers that the server gives by itself: short, plain, the last of their connection, and logged by their number."""
+"""Responses of the server itself: short, plain, the last of their connection, and logged as counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RETRY_AFTER_SECONDS = 10
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request is not handed to the app. In the place of waitress's errors."""
+    """Represents the reason why a request is not passed to the app. Replaces waitress's errors."""
 
     code: int
     text: str
@@ -25,22 +25,22 @@ class Refusal:
 
     @property
     def status(self) -> str:
-        """The status line's end."""
+        """Code and phrase of the status line."""
         return f"{self.code} {HTTPStatus(self.code).phrase}"
 
     @property
     def body(self) -> bytes:
-        """What a person reads, if anybody does."""
+        """The text for people."""
         return f"{self.text}\n".encode()
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """What goes with it, but for what every answer has."""
+        """The headers of this refusal, without those that every response has."""
         more = [("Retry-After", str(RETRY_AFTER_SECONDS))] if self.retry else []
         return [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"), *more]
 
     def in_full(self) -> bytes:
-        """The answer for a connection that no request has come over."""
+        """Return the whole response, for a connection without a complete request."""
         length = ("Content-Length", str(len(self.body)))
         lines = [f"{name}: {value}" for name, value in (*self.headers, length, ("Connection", "close"))]
         return "\r\n".join([f"HTTP/1.1 {self.status}", *lines, "", ""]).encode() + self.body
@@ -56,26 +56,26 @@ NOT_IMPLEMENTED = Refusal(501, "This transfer coding is not supported.", "transf
 NO_ROOM_FOR_BODY = Refusal(503, "Too much is being uploaded at once. Try again.", "no room for bodies", retry=True)
 NO_ROOM_FOR_DOWNLOAD = Refusal(503, "Too much is being downloaded at once. Try again.", "downloads waiting", retry=True)
 BY_CODE = {one.code: one for one in (MALFORMED, BODY_TOO_LARGE, HEAD_TOO_LARGE, NOT_IMPLEMENTED)}
-"""Those for what waitress finds wrong by itself."""
+"""The refusals for errors that waitress itself detects."""
 
 
 class RefusalLog:
-    """Counts what was refused, and writes one line a kind now and then: an attack must not fill the log."""
+    """Counts refusals, and logs one line per kind now and then: an attack must not fill the log."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counted: Counter[tuple[str, int, str]] = Counter()
 
     def count(self, refusal: Refusal) -> None:
-        """Note a request that was answered by the server itself."""
+        """Count a request that the server itself responded to."""
         self._count("request.refused", refusal.code, refusal.why)
 
     def count_closed(self, why: str) -> None:
-        """Note a connection that was closed while it was in use."""
+        """Count a connection that was closed while it was in use."""
         self._count("connection.closed", 0, why)
 
     def write(self) -> None:
-        """Log what was counted since the last time."""
+        """Log the counts since the last time."""
         with self._lock:
             counted, self._counted = self._counted, Counter()
         for (event, status, why), times in counted.items():

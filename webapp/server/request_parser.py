@@ -1,4 +1,4 @@
-"""Reads requests as waitress does, and refuses what two servers in a row could read in two ways."""
+"""Parses requests as waitress does, and refuses those that two servers in a row could read differently."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ VERSIONS = ("1.0", "1.1")
 
 
 class KeptBodies:
-    """How many bytes are kept of the bodies of all requests that have not been answered yet."""
+    """Counts the stored bytes of the bodies of all requests that have no response yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.total = 0
 
     def add(self, count: int) -> None:
-        """Note that so many more are kept, or fewer."""
+        """Add to the count; negative if a body is dropped."""
         with self._lock:
             self.total += count
 
 
 class BoundedChunks(ChunkedReceiver):
-    """A body in chunks, whose lines between the chunks are bounded, and which is stored by what arrived at once."""
+    """Parses a chunked body with bounded lines between the chunks, and stores what arrived at once in one write."""
 
     def __init__(self, buffer: OverflowableBuffer) -> None:
-        super().__init__(self)  # the pieces come here first: thousands of tiny chunks would be thousands of writes
+        super().__init__(self)  # it receives the pieces itself: thousands of tiny chunks would be thousands of writes
         self._pieces: list[bytes] = []
         self._stored = buffer
 
     def append(self, piece: bytes) -> None:
-        """Take what one chunk brings."""
+        """Take the content of one chunk."""
         self._pieces.append(piece)
 
     def received(self, data: bytes) -> int:
-        """Read on. How many bytes were taken."""
+        """Continue parsing. Returns how many bytes were consumed."""
         consumed: int = super().received(data)
         self._stored.append(b"".join(self._pieces))
         self._pieces.clear()
@@ -54,16 +54,19 @@ class BoundedChunks(ChunkedReceiver):
         return len(self._stored)
 
     def getfile(self) -> object:
-        """What the app reads."""
+        """Return the file that the app reads."""
         return self._stored.getfile()
 
     def getbuf(self) -> OverflowableBuffer:
-        """What is closed in the end."""
+        """Return the buffer to close at the end."""
         return self._stored
 
 
 class RequestParser(HTTPRequestParser):
-    """One request. `adj` are waitress's adjustments, with `limits`, `kept_bodies` and `max_announced_bytes` of ours."""
+    """Parses one request.
+
+    `adj` are waitress's adjustments, with our `limits`, `kept_bodies` and `max_announced_bytes`.
+    """
 
     command = path = ""
     expect_continue: bool
@@ -73,26 +76,26 @@ class RequestParser(HTTPRequestParser):
     _open = True
 
     def received(self, data: bytes) -> int:
-        """Read on. How many bytes were taken."""
+        """Continue parsing. Returns how many bytes were consumed."""
         consumed: int = super().received(data)
         if self.content_length > self.adj.max_announced_bytes and self.expect_continue and self.error is None:
             self.error, self.completed = RequestEntityTooLarge(""), True
         if self.error is not None:
-            self.expect_continue = False  # else waitress would say "continue" to what it has just refused
+            self.expect_continue = False  # otherwise waitress would send "continue" for a refused request
         if self._open:
             self.adj.kept_bodies.add(self.body_bytes_received - self._counted)
             self._counted = self.body_bytes_received
         return consumed
 
     def close(self) -> None:
-        """Forget the body."""
+        """Drop the body."""
         super().close()
         if self._open:
             self._open = False
             self.adj.kept_bodies.add(-self._counted)
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Read first line and headers. Raises ParsingError."""
+        """Parse the first line and the headers. Raises ParsingError."""
         lines = header_plus.split(b"\r\n")[1:]
         if len(lines) - 2 > self.adj.limits.max_header_fields:  # the last two are empty
             self.error = RequestHeaderFieldsTooLarge("")
@@ -100,7 +103,7 @@ class RequestParser(HTTPRequestParser):
         _refuse_ambiguous(lines)
         super().parse_header(header_plus)
         if self.version not in VERSIONS or "TRANSFER_ENCODING" in self.headers:
-            raise ParsingError("")  # 1.0 knows no chunks, and a length of its own would count behind us
+            raise ParsingError("")  # HTTP/1.0 has no chunks, and a length beside them could hide a second request
         if self.chunked:
             self.body_rcv = BoundedChunks(self.body_rcv.getbuf())
 

@@ -1,4 +1,4 @@
-"""One web process: its sockets, its connections, its threads, and how it ends."""
+"""One web process: its sockets, connections and threads, and its shutdown."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from webapp.server.turns import Turns
 RECEIVE_BYTES = 16 * 1024
 ACCEPTED_AT_ONCE = 8
 ENDED_AT_ONCE = 16
-"""Attackers come and go in the same moment. Between so many of them the others have their turn."""
+"""Attackers connect and leave at the same moment. After this many, the other connections are served."""
 DOWNLOAD_MAY_TAKE_SECONDS = 5.0
-"""A reader who is faster than others keeps on longer than this also where downloads wait."""
+"""Seconds after which the slowest reader is closed while downloads wait. Faster readers may take longer."""
 YOUNG_SECONDS = 1.0
 
 
 class Worker(Protocol):
-    """What is used of gunicorn's worker."""
+    """The part of gunicorn's worker that is used here."""
 
     alive: bool
     ppid: int
@@ -42,11 +42,11 @@ class Worker(Protocol):
     PIPE: tuple[int, int]
 
     def notify(self) -> None:
-        """Tell gunicorn's first process that this one lives."""
+        """Tell gunicorn's first process that this one is alive."""
 
 
 class Server:
-    """Serves until the worker is told to stop. waitress's connections know it as their server."""
+    """Serves until the worker is told to stop. It is the server of waitress's connections."""
 
     def __init__(self, worker: Worker, limits: Limits) -> None:
         self._worker, self.limits = worker, limits
@@ -68,7 +68,7 @@ class Server:
     # For waitress
 
     def application(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """Hand a request to the app, and count it: after enough of them gunicorn replaces this process."""
+        """Pass a request to the app, and count it: after enough of them gunicorn replaces this process."""
         worker = self._worker
         worker.nr += 1
         if worker.nr >= worker.max_requests and worker.alive:
@@ -77,21 +77,21 @@ class Server:
         return worker.wsgi(environ, start_response)
 
     def add_task(self, channel: Channel) -> None:
-        """Have the next request of a connection answered."""
+        """Queue the next request of a connection."""
         self.turns.add(channel)
 
     def pull_trigger(self) -> None:
-        """Wake the main thread: not needed, since connections do so themselves."""
+        """Do nothing: connections wake the main thread themselves."""
 
     @property
     def keeps_connections(self) -> bool:
-        """Whether a connection outlives an answer."""
+        """True if a connection stays open after a response."""
         return bool(self._worker.alive and self.keepalive_seconds)
 
     # Serving
 
     def run(self) -> None:
-        """Serve until told to stop, then end in the grace. Comes back when nothing is left, or it is over."""
+        """Serve until told to stop, then finish within the grace period."""
         self._listen(True)
         while self._worker.alive and self._worker.ppid == os.getppid():
             self._turn(self.limits.sweep_seconds)
@@ -102,7 +102,7 @@ class Server:
         self.loop.close()
 
     def _finish(self) -> None:
-        """Answer what is under way, and what comes over open connections for a moment, as their last one."""
+        """Respond to requests in progress, and for a moment to new ones on open connections, as their last."""
         began = time.monotonic()
         while time.monotonic() - began < self._worker.cfg.graceful_timeout:
             self._turn(0.05)
@@ -144,7 +144,7 @@ class Server:
     # Accepting
 
     def _close_listeners(self) -> None:
-        """Accept who has connected so far, and take nobody more: the kernel resets who is not accepted by then."""
+        """Accept the clients that have connected so far, then stop: the kernel resets those that are not accepted."""
         if self._listeners:
             self._listen(False)
             for listener in self._listeners.values():
@@ -165,7 +165,7 @@ class Server:
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             if len(self.active_channels) >= self.max_connections and not self._end_longest_waiting():
-                self._listen(False)  # all are at work; looked at again with the next sweep
+                self._listen(False)  # all are in use; checked again at the next sweep
                 return
             try:
                 sock, address = listener.accept()
@@ -182,15 +182,15 @@ class Server:
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
-        except OSError:  # it is gone already
+        except OSError:  # the client is already gone
             sock.close()
             return
         Channel(self, sock, peer, port)
 
-    # Making room
+    # Freeing capacity
 
     def _end_longest_waiting(self) -> bool:
-        """Close the connection whose client has kept us waiting longest, else the slowest reader's."""
+        """Close the connection whose client has been waited for longest; without any, the slowest reader's."""
         now = time.monotonic()
         waiting = [channel for channel in self._connections() if channel.is_waiting]
         if waiting:
@@ -199,7 +199,7 @@ class Server:
         return self._end_slowest_reader(now, YOUNG_SECONDS) > 0
 
     def _end_slowest_reader(self, now: float, min_seconds: float) -> int:
-        """Close the connection that takes its answer most slowly. How many bytes that frees."""
+        """Close the connection that reads its response most slowly. Returns how many bytes that frees."""
         readers = [
             channel
             for channel in self._connections()
@@ -213,7 +213,7 @@ class Server:
         return freed
 
     def make_room_for_bodies(self) -> None:
-        """While more is kept of unanswered requests than may be: refuse the one that arrives most slowly."""
+        """Refuse the slowest arriving bodies while the stored bytes of pending requests exceed the limit."""
         while self.adj.kept_bodies.total > self.limits.max_all_bodies_bytes:
             arriving = [
                 channel
@@ -226,10 +226,10 @@ class Server:
 
 
 def _adjustments(limits: Limits, max_announced_bytes: int | None) -> Adjustments:
-    """waitress's settings, and what our parser looks up beside them."""
+    """Return waitress's settings, with the attributes that our parser reads."""
     adj = Adjustments(
         ident=None,
-        clear_untrusted_proxy_headers=False,  # ProxyFix judges them
+        clear_untrusted_proxy_headers=False,  # ProxyFix evaluates them
         recv_bytes=RECEIVE_BYTES,
         inbuf_overflow=limits.buffer_bytes,
         outbuf_overflow=limits.buffer_bytes,
@@ -251,7 +251,7 @@ def _proxy_hops(app: Any) -> int:
 
 
 def serve(worker: Worker, limits: Limits) -> None:
-    """Be the main loop of a gunicorn worker."""
+    """Run the main loop of a gunicorn worker."""
     if worker.cfg.is_ssl:
         raise SystemExit("TLS ends at the proxy in front: take certfile and keyfile out of gunicorn's settings.")
     give_back_large_blocks()

@@ -1,4 +1,4 @@
-"""Gives requests to the threads: pages in the order they came, downloads a few at a time, by turns of their clients."""
+"""Assigns requests to threads: pages in the order they came, a few downloads at a time, with turns between clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """The threads of one process, and the requests that wait for them."""
+    """Holds the threads of one process, and the requests that wait for them."""
 
     def __init__(self, threads: int, max_waiting_downloads: int) -> None:
         self._requests: deque[Channel] = deque()
@@ -32,13 +32,13 @@ class Turns:
             thread.start()
 
     def add(self, channel: Channel) -> None:
-        """Have the next request of this connection answered."""
+        """Queue the next request of this connection."""
         with self._changed:
             self._requests.append(channel)
             self._changed.notify()
 
     def set_room(self, count: int) -> bool:
-        """Say how many bytes of downloads may be made now. Whether some still have to wait."""
+        """Set how many bytes of downloads may be created now. Returns True if some still have to wait."""
         with self._changed:
             self._room = count
             if count > 0 and self._waiting:
@@ -46,7 +46,7 @@ class Turns:
             return count <= 0 and self._waiting > 0
 
     def stop(self, seconds: float) -> None:
-        """Begin with nothing more, and wait for what is being done, so long at most."""
+        """Start nothing more, and wait at most `seconds` for running requests."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -65,7 +65,7 @@ class Turns:
             channel, is_download = taken
             try:
                 channel.service()
-            except BaseException as error:  # a thread that ends would be missing for ever
+            except BaseException as error:  # a thread that ends would be missing forever
                 log.error("request.broken", **log_fields(error))
                 channel.abandon()
             if is_download:

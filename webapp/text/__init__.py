@@ -1,4 +1,4 @@
-"""Numbers and dates as people read them."""
+"""Formats numbers and dates for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Flask
 
 
 def init_app(app: Flask) -> None:
-    """Add the filters that templates write numbers and dates with."""
+    """Register the template filters for numbers and dates."""
     from datetime import UTC, datetime
 
     from webapp.text import dates, numbers

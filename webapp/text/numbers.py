@@ -1,4 +1,4 @@
-"""Numbers, sizes and durations as the language that is spoken writes them."""
+"""Formats numbers, sizes and durations in the active language."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ MB = 1024 * 1024
 
 
 def number(value: float | Decimal, places: int = 0, *, all_places: bool = False) -> str:
-    """A number with its thousands apart, rounded to `places` decimals; `all_places`: with their noughts."""
+    """Format a number with grouped thousands, rounded to `places` decimals; `all_places` keeps trailing zeros."""
     form = "#,##0" + ("." + ("0" if all_places else "#") * places if places else "")
     said: str = format_decimal(value, format=form, locale=language())
     return said
 
 
 def size_in_words(size: int) -> str:
-    """A number of bytes as people say it: 10 MB, 2.5 MB, 340 kB, 12 bytes."""
+    """Format a number of bytes: 10 MB, 2.5 MB, 340 kB, 12 bytes."""
     if size >= MB:
         return f"{number(size / MB, 1)} MB"
     return f"{size // 1024} kB" if size >= 1024 else ngettext("%(num)s byte", "%(num)s bytes", size)
 
 
 def duration_in_words(seconds: float) -> str:
-    """A duration in the units that are the same everywhere: 12 s, 1 min 12 s, 14 min, 3 h."""
+    """Format a duration in units that are the same in all languages: 12 s, 1 min 12 s, 14 min, 3 h."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""Text cut to a length and to one line, never in the middle of a character."""
+"""Shortens text to a length and to one line, never in the middle of a character."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from tasks.intake.clean import clean
 from tasks.intake.graphemes import is_border
 
 MOST_READ = 10_000
-"""Characters of a line that are looked at: many more than any of them may have."""
+"""Characters of a line that are processed: many more than any field allows."""
 
 
 def one_line(text: str) -> str:
-    """The text without control characters, all white space as single spaces. Of a very long one, its beginning."""
+    """Return the text without control characters, with single spaces. Of a very long text, only the beginning."""
     return " ".join(clean(text[:MOST_READ]).split())
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` code points, ending between two characters as a person counts them.
+    """Return at most `limit` code points, ending between two characters as a person counts them.
 
-    A cluster that is itself longer than the limit is cut anyway, since something must be shown.
+    A cluster that is itself longer than the limit is cut, since something must be shown.
     """
     if len(text) <= limit:
         return text

@@ -1,4 +1,4 @@
-"""The API described as an OpenAPI 3.1 document, made of the code's own tables so that it cannot say anything else."""
+"""Describes the API as an OpenAPI 3.1 document, built from the code's own tables so that the two cannot differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HIDDEN = frozenset({"HEAD", "OPTIONS"})
 
 
 def document(app: Flask, settings: Settings) -> dict[str, Any]:
-    """The whole document, of the routes this app has. KeyError names a route that nobody described."""
+    """Build the whole document from the routes of this app. Raises KeyError naming a route that is not described."""
     paths: dict[str, dict[str, Any]] = {}
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith(f"{PREFIX}/"):
@@ -56,7 +56,7 @@ def document(app: Flask, settings: Settings) -> dict[str, Any]:
 
 
 def path_of(rule: str) -> str:
-    """A route as OpenAPI writes it: `/jobs/{job_id}`."""
+    """Return a route in OpenAPI's notation: `/jobs/{job_id}`."""
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule)
 
 

@@ -1,4 +1,7 @@
-"""What each route takes and answers. A route that is not here makes the document fail, and the tests with it."""
+"""The parameters, bodies and responses of each route.
+
+A route that is missing here makes the document fail, and the tests.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ TAGS = {
 
 @dataclass(frozen=True)
 class Operation:
-    """`good` are the answers that give what was asked for, `bad` the statuses of those that do not."""
+    """Describes one route. `good` are its successful responses, `bad` the statuses of its errors."""
 
     tag: str
     good: Mapping[int, Json]
@@ -32,7 +35,7 @@ class Operation:
     bodies: Mapping[str, str] = field(default_factory=dict)
 
     def in_openapi(self, settings: Settings) -> Json:
-        """The operation as the document has it."""
+        """Return the operation as an OpenAPI object."""
         found: dict[str, Any] = {}
         if self.parameters:
             found["parameters"] = list(self.parameters)

@@ -1,4 +1,4 @@
-"""What the API answers besides what was asked for: errors, and the headers of every answer."""
+"""The shared responses of the API: errors, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SAID = {
     503: PAGES[503][0] + ".",
 }
 EVERYWHERE = (401, 403, 429, 503)
-"""What any request may be answered with."""
+"""The error statuses that any request may get."""
 
 
 def refused(status: int) -> Json:
@@ -55,7 +55,7 @@ def refused(status: int) -> Json:
 
 
 def given(about: str, schema: str | None, *headers: str, media: str = "application/json") -> Json:
-    """A good answer: what it is, the name of its schema (None: no body), and its own headers."""
+    """Describe a successful response: its text, the name of its schema (None for no body), and its own headers."""
     names = (*LIMITS, *headers)
     return {
         "description": about,

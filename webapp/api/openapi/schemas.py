@@ -1,4 +1,4 @@
-"""The shapes of what goes in and out."""
+"""The schemas of request and response bodies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VISIBLE = r"\S"
 
 
 def all_of_them(settings: Settings) -> Json:
-    """Every named schema."""
+    """Return every named schema."""
     return {
         **{f"Options_{one.name}": options_schema(one) for one in offered()},
         "JobRequest": job_request(settings),
@@ -44,7 +44,7 @@ def said(schema: Mapping[str, Any], about: str) -> Json:
 
 
 def or_null(schema: Mapping[str, Any], about: str = "") -> Json:
-    """The schema, or null."""
+    """Return the schema, extended to allow null."""
     if "$ref" in schema or "enum" in schema:
         either: Json = {"oneOf": [dict(schema), {"type": "null"}]}
     else:
@@ -52,8 +52,8 @@ def or_null(schema: Mapping[str, Any], about: str = "") -> Json:
     return {**either, "description": about} if about else either
 
 
-def thing(properties: Mapping[str, Any], *, optional: Iterable[str] = ()) -> Json:
-    """An object with these properties and no others."""
+def object_schema(properties: Mapping[str, Any], *, optional: Iterable[str] = ()) -> Json:
+    """Return the schema of an object with these properties and no others."""
     required = [name for name in properties if name not in set(optional)]
     return {
         "type": "object",
@@ -68,8 +68,8 @@ def ref(name: str) -> Json:
 
 
 def listing(name: str, of: str) -> Json:
-    """A page of a list."""
-    return thing(
+    """Return the schema of one page of a list."""
+    return object_schema(
         {
             name: {"type": "array", "items": ref(of)},
             "next": or_null(ADDRESS, "Where the older ones are; null on the last page."),
@@ -78,7 +78,7 @@ def listing(name: str, of: str) -> Json:
 
 
 def option_schema(option: Option) -> Json:
-    """What an option takes."""
+    """Return the schema of an option's value."""
     if isinstance(option, Choice):
         labels = ", ".join(f"`{word}` ({label})" for word, label in option.words.items())
         about = f"{option.label}: {labels}."
@@ -90,15 +90,15 @@ def option_schema(option: Option) -> Json:
 
 
 def options_schema(workflow: Workflow) -> Json:
-    """The options of a workflow."""
+    """Return the schema of a workflow's options."""
     choices: Sequence[Option] = workflow.choices
     with_default = [option.name for option in choices if isinstance(option, Choice)]
-    schema = thing({option.name: option_schema(option) for option in choices}, optional=with_default)
+    schema = object_schema({option.name: option_schema(option) for option in choices}, optional=with_default)
     return {**schema, "description": str(workflow.hint)}
 
 
 def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
-    """`workflow` and `options` of a request for this one, and which of the two must be there."""
+    """Return the schemas of `workflow` and `options` for this workflow, and the names of the required ones."""
     name = said({"const": workflow.name}, f"{workflow.title}. {workflow.hint}")
     needed = [] if workflow.name == "summary" else ["workflow"]
     if any(not isinstance(option, Choice) for option in workflow.choices):
@@ -107,9 +107,9 @@ def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
 
 
 def one_a_workflow(*wanted: tuple[str, Mapping[str, Any], Sequence[str]]) -> Json:
-    """An object with properties and required ones as given, and `workflow` and `options` that go together.
+    """Return a schema with one variant per workflow, so that `workflow` and `options` go together.
 
-    The first of each three is what is added to the workflow's name, where there are several kinds.
+    Each variant is a text that is added to the workflow's title, the properties, and the required ones.
     """
     kinds = [kind for one in wanted for kind in _kinds(*one)]
     return kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
@@ -118,7 +118,7 @@ def one_a_workflow(*wanted: tuple[str, Mapping[str, Any], Sequence[str]]) -> Jso
 def _kinds(about: str, properties: Mapping[str, Any], required: Sequence[str]) -> Iterator[Json]:
     for workflow in offered():
         fields, needed = workflow_fields(workflow)
-        schema = thing({**properties, **fields}, optional={*properties, *fields} - {*required, *needed})
+        schema = object_schema({**properties, **fields}, optional={*properties, *fields} - {*required, *needed})
         yield {"title": f"{workflow.title}{about}", **schema}
 
 
@@ -136,13 +136,13 @@ def text_of_document(settings: Settings) -> Json:
 
 
 def job_request(settings: Settings) -> Json:
-    """A text that is handed in."""
+    """Return the schema of a request that submits text."""
     title = or_null({"type": "string"}, TITLE)
     return one_a_workflow(("", {"text": text_of_document(settings), "title": title}, ["text"]))
 
 
 def job_form(settings: Settings) -> Json:
-    """A file that is handed in, as a form; or a text."""
+    """Return the schema of a form that submits a file or text."""
     file = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
@@ -174,7 +174,7 @@ def whole(low: int, high: int, default: int) -> Json:
 
 
 def upload_link_request() -> Json:
-    """What a link shall allow."""
+    """Return the schema of a request for an upload link."""
     fields = {
         "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {links.LONGEST_NAME} characters."),
         "expires_in": said(
@@ -189,7 +189,7 @@ def upload_link_request() -> Json:
     return one_a_workflow(("", fields, []))
 
 
-UPLOAD_LINK = thing(
+UPLOAD_LINK = object_schema(
     {
         "id": ID,
         "name": or_null({"type": "string"}, LINK_NAME),
@@ -218,8 +218,8 @@ SPENT: Json = {
     "output_tokens": or_null(COUNT),
     "cost": or_null({"type": "string"}, "An amount without a currency; null where no prices are set."),
 }
-USAGE = thing({**SPENT, "wasted": said(thing(SPENT), "The part of it that led to no result.")})
-JOB = thing(
+USAGE = object_schema({**SPENT, "wasted": said(object_schema(SPENT), "The part of it that led to no result.")})
+JOB = object_schema(
     {
         "id": ID,
         "reference": said({"type": "string"}, "What a person quotes to the operator, like WB-7K3F-92QD."),
@@ -230,15 +230,17 @@ JOB = thing(
         "revision": said(COUNT, "Grows with every change."),
         "attempt": said(COUNT, "The attempt that runs or is next; after the end, how many there were."),
         "max_attempts": COUNT,
-        "progress": or_null(thing({"done": COUNT, "total": COUNT}), "Parts of the document; null before it was read."),
+        "progress": or_null(
+            object_schema({"done": COUNT, "total": COUNT}), "Parts of the document; null before it was read."
+        ),
         "waiting_for": or_null(
-            thing({"category": CATEGORY, "until": INSTANT}),
+            object_schema({"category": CATEGORY, "until": INSTANT}),
             "Why the AI service is not asked now, and until when at the longest; null if that is not so.",
         ),
         "next_attempt_at": or_null(INSTANT, "When it is tried again; null unless the state is `retry_wait`."),
         "deadline_at": said(INSTANT, "When it has ended at the latest, one way or another."),
         "error": or_null(
-            thing({"category": CATEGORY, "code": or_null({"type": "string"}), "message": {"type": "string"}}),
+            object_schema({"category": CATEGORY, "code": or_null({"type": "string"}), "message": {"type": "string"}}),
             "What went wrong, while `failed` or `retry_wait`; else null.",
         ),
         "unanswered_calls": said(COUNT, "Requests to the AI service that may have been billed without an answer."),
@@ -250,7 +252,7 @@ JOB = thing(
         "result_url": or_null(ADDRESS, "Where the result is; null until there is one."),
     }
 )
-RESULT = thing(
+RESULT = object_schema(
     {
         "id": said(ID, "Of the job."),
         "text": {"type": "string"},
