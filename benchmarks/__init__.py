@@ -1,1 +1,1 @@
-"""Measurements that take minutes. Not part of the tests."""
+"""Measurements that take minutes. They are not part of the tests."""

@@ -1,6 +1,6 @@
-"""A site with years behind it: any number of jobs in realistic states, written by the database itself.
+"""Generates a site with years of history: any number of jobs in realistic states, written by the database itself.
 
-Of a million jobs, 5,000 are of the last 24 hours and 300 are not finished. The rest lies within 400 days.
+Of a million jobs, 5,000 are from the last 24 hours and 300 are not finished. The others spread over 400 days.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ BIG_TABLES = ("jobs", "documents", "submissions", "attempts", "provider_calls", 
 
 @dataclass(frozen=True)
 class Known:
-    """Somebody and something to ask for: the account with the most jobs, and one of its jobs in a state."""
+    """Holds what the measurement asks for: the account with the most jobs, and one of its jobs in a state."""
 
     account_id: uuid.UUID
     email: str
@@ -130,7 +130,7 @@ class Known:
 
 
 def write(connection: Connection, *, jobs: int, queue: str, trusted: bool = True) -> None:
-    """Fill empty, migrated tables. `trusted`: no foreign key is looked up for each row, which needs a superuser."""
+    """Fill empty, migrated tables. `trusted` skips the foreign-key check of each row, which needs a superuser."""
     terms = {
         "jobs": jobs,
         "queue": queue,
@@ -150,7 +150,7 @@ def write(connection: Connection, *, jobs: int, queue: str, trusted: bool = True
 
 
 def known(connection: Connection) -> Known:
-    """Whom and what the measurement asks for."""
+    """Return the account and the job that the measurement asks for."""
     account, email = connection.execute(
         text(
             "SELECT account_id, email FROM jobs JOIN accounts ON accounts.id = account_id "

@@ -1,8 +1,8 @@
 """python -m benchmarks.million_jobs [--jobs N] [--directory DIR]
 
-Fills a PostgreSQL of its own with a million jobs, asks the real app for each page that an operator or a person polls,
-and prints how long each took and how the database found it. Exits 1 if a page took 100 ms or more, or if a big table
-was read from end to end. Some minutes the first time; a directory that is kept is not filled again.
+Fills a PostgreSQL of its own with a million jobs, requests each page of the real app that operators or users poll, and
+prints how long each took and how the database found it. Exits 1 if a page took 100 ms or more, or if a big table was
+read from end to end. The first run takes some minutes; a directory that is kept is not filled again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from webapp.local.services import services, temporary_directory
 
 @contextmanager
 def filled(directory: Path, jobs: int) -> Iterator[Settings]:
-    """Services of the benchmark's own in this directory, with so many jobs in the tables."""
+    """Run the benchmark's own services in this directory, with this many jobs in the tables."""
     for name in ("DATABASE_URL", "REDIS_URL"):
         os.environ.pop(name, None)
     with services(directory, throwaway=True) as addresses:
@@ -58,14 +58,14 @@ def migrate(settings: Settings) -> None:
 
 
 def fill(engine: Engine, jobs: int, queue: str) -> None:
-    """Write the history, unless it is there."""
+    """Write the history, unless it exists."""
     began = time.monotonic()
     with engine.begin() as connection:
         if connection.execute(text("SELECT exists(SELECT FROM jobs)")).scalar_one():
             return
         history.write(connection, jobs=jobs, queue=queue)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("VACUUM ANALYZE"))  # as autovacuum would have done in all that time
+        connection.execute(text("VACUUM ANALYZE"))  # as autovacuum would have done over the years
     print(f"filled with {jobs:,} jobs in {time.monotonic() - began:.0f} s", flush=True)
 
 

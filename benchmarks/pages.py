@@ -1,4 +1,4 @@
-"""The real app, asked for each page that is opened or polled often, as somebody who is signed in."""
+"""Measures each page of the real app that is opened or polled often, as a signed-in user."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ PAGES_DEEP = 40
 
 @dataclass
 class Measured:
-    """One page or question: how long it took each time, in seconds, and its statements.
+    """Measurements of one page or query: the seconds of each try, and its statements.
 
-    `busy` is the processor time of this process for one, in seconds: on a machine that others use too, the better half
-    of the truth.
+    `busy` is the CPU time of this process per request, in seconds: the more reliable figure on a machine that others
+    use, too.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def rows(self) -> int:
-        """How many rows of big tables were looked at."""
+        """The number of rows of big tables that were read."""
         return sum(statement.rows for statement in self.statements)
 
     @property
@@ -64,7 +64,7 @@ class Measured:
 
 
 def measure(settings: Settings) -> list[Measured]:
-    """Ask for everything, and then again with EXPLAIN."""
+    """Request everything, and then again with EXPLAIN."""
     app = create_app(settings)
     app.config["TESTING"] = True
     with app.app_context():
@@ -81,9 +81,9 @@ def measure(settings: Settings) -> list[Measured]:
 
 
 def workers_and_operator(connection: Connection, queue: str, person: uuid.UUID) -> str:
-    """Workers that were seen just now, jobs that are not late yet, and somebody who may see it all; gives their id.
+    """Add live workers, jobs that are not late yet, and an operator; return the operator's id.
 
-    They and `person` are signed in.
+    The operator and `person` are signed in.
     """
     run = connection.execute
     run(text("DELETE FROM workers"))
@@ -113,7 +113,7 @@ def workers_and_operator(connection: Connection, queue: str, person: uuid.UUID) 
 
 
 def signed_in(app: Flask, account: str) -> FlaskClient:
-    """A browser of this account."""
+    """Return a browser that is signed in to this account."""
     client = app.test_client()
     with client.session_transaction() as session:
         session["_user_id"] = account
@@ -123,14 +123,14 @@ def signed_in(app: Flask, account: str) -> FlaskClient:
 
 
 def scraper(app: Flask) -> FlaskClient:
-    """What reads the figures for Prometheus."""
+    """Return a client that reads the metrics like Prometheus."""
     client = app.test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {METRICS_TOKEN}"
     return client
 
 
 def asked(known: history.Known, person: FlaskClient, olga: FlaskClient) -> Iterator[tuple[str, FlaskClient, str]]:
-    """Every page, by name, with who asks and where."""
+    """Return every page by name, with the client that requests it and its URL."""
     status = re.search(r'hx-get="([^"]+)"', get(person, f"/jobs/{known.waiting_job}"))
     assert status
     yield "home", person, "/"
@@ -180,7 +180,7 @@ def asked(known: history.Known, person: FlaskClient, olga: FlaskClient) -> Itera
 
 
 def deep_in(client: FlaskClient, query: str) -> str | None:
-    """The address of a page far down the list, found as a person would; None where the list ends before."""
+    """Return the URL of a page deep in the list, found by following links; None if the list is shorter."""
     at: str | None = f"/ops/jobs?{query}"
     for _ in range(PAGES_DEEP):
         assert at is not None
@@ -192,7 +192,7 @@ def deep_in(client: FlaskClient, query: str) -> str | None:
 
 
 def questions(settings: Settings) -> dict[str, Callable[..., object]]:
-    """What loops and commands ask without a page."""
+    """Return the queries of loops and commands, which have no page."""
     queue = settings.queue_name
     return {
         "orphans": lambda session: job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=queue),
@@ -212,14 +212,14 @@ def in_session(engine: Engine, question: Callable[..., object]) -> None:
 
 
 def get(client: FlaskClient, path: str) -> str:
-    """A page that is there."""
+    """Request a page that must exist."""
     response = client.get(path)
     assert response.status_code in (200, 204, 303), (path, response.status_code, response.text)
     return response.text
 
 
 def one(engine: Engine, name: str, ask: Callable[[], object]) -> Measured:
-    """Ask several times, after once that does not count; then look at the plans of what was asked."""
+    """Run a query several times, after a warm-up that does not count; then inspect its plans."""
     ask()
     seconds, busy = [], time.process_time()
     for _ in range(TIMES):

@@ -1,4 +1,4 @@
-"""Which statements a request sent, and how the database answered each: the plan, and big tables read whole."""
+"""Records the statements of a request, and how the database executes each: its plan, and big tables read whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, event
 
 @dataclass
 class Statement:
-    """One statement as it went to the database."""
+    """One statement as it was sent to the database."""
 
     text: str
     parameters: Any
@@ -21,10 +21,10 @@ class Statement:
 
 @dataclass
 class Explained:
-    """What EXPLAIN ANALYZE said of a statement.
+    """The result of EXPLAIN ANALYZE for a statement.
 
     `seconds` is planning and execution, `scanned` the big tables read whole, `rows` how many rows of big tables were
-    looked at, those that did not fit included: an index can be read from end to end too.
+    read, including those that did not match: an index can be read from end to end, too.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Explained:
 
 @contextmanager
 def heard(engine: Engine) -> Iterator[list[Statement]]:
-    """The SELECTs that go through this engine meanwhile."""
+    """Record the SELECTs that go through this engine while the block runs."""
     found: list[Statement] = []
 
     def hear(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -51,7 +51,7 @@ def heard(engine: Engine) -> Iterator[list[Statement]]:
 
 
 def explained(connection: Connection, statement: Statement, big: Sequence[str]) -> Explained:
-    """Run it once more, with EXPLAIN ANALYZE."""
+    """Run the statement once more, with EXPLAIN ANALYZE."""
     options = "ANALYZE, FORMAT JSON"
     answer = connection.exec_driver_sql(f"EXPLAIN ({options}) {statement.text}", statement.parameters).scalar_one()
     plan = (json.loads(answer) if isinstance(answer, str) else answer)[0]

@@ -1,4 +1,4 @@
-"""What was measured, for a person to read."""
+"""Prints the measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALLOWED_ROWS = 100_000
 
 
 def print_all(measured: Sequence[Measured], *, every_plan: bool) -> int:
-    """The table, the plans, and the verdict: 0 if all is well."""
+    """Print the table, the plans, and the verdict. Returns 0 if all is well."""
     width = max(len(one.name) for one in measured)
     load, cores = os.getloadavg()[0], os.cpu_count()
     print(f"{load:.1f} processes wanted one of the {cores} processors, in the last minute\n")

@@ -1,9 +1,9 @@
 """python -m benchmarks.slow_clients [--sockets N] [--seconds N] [--worker-class NAME] [--attack NAME]
 
-Starts the site with a PostgreSQL and a Redis of its own, keeps slow connections open to it, one kind after the other,
-and asks for two pages ten times a second meanwhile, as other people would. Prints how those people fared, without and
-with the attack. Exits 1 if one request in twenty took more than twice as long as without it, if one was not answered,
-or if the web process took 50 MB more.
+Starts the site with its own PostgreSQL and Redis, keeps slow connections open to it, one kind after the other, and
+meanwhile requests two pages ten times a second, as other users would. Prints their response times, without and with the
+attack. Exits 1 if one request in twenty took more than twice as long as without it, if one got no response, or if the
+web process took 50 MB more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGES = ("/healthz", "/login")
 ASKED_EVERY_SECONDS = 0.1
 PATIENCE_SECONDS = 20.0
 QUIET_SECONDS = 10.0
-"""Before each attack, and again after it: the machine may have other work, and more or less of it."""
+"""Measured before each attack, and again after it, because the load of the machine varies."""
 SECONDS_TO_CALM_DOWN = 3.0
 EMAIL, PASSWORD = "reader@example.org", "a harbour at night"
 LARGE = b"The harbour committee met in March. " * (2 * 1024 * 1024 // 36)
@@ -48,7 +48,7 @@ ALLOWED_RATIO, ALLOWED_BYTES = 2.0, 50 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Visits:
-    """How long each page took to come, in seconds; None for one that did not come."""
+    """The response time of each request in seconds; None for those without a response."""
 
     took: list[float | None]
 
@@ -57,7 +57,7 @@ class Visits:
         return [seconds for seconds in self.took if seconds is not None]
 
     def milliseconds(self, percent: int) -> float:
-        """So many of a hundred came faster; those that never came count as having taken all patience."""
+        """Return the percentile; requests without a response count as having taken the whole timeout."""
         all_of_them = [PATIENCE_SECONDS if seconds is None else seconds for seconds in self.took]
         return 1000 * quantiles(all_of_them, n=100)[percent - 1]
 
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Site:
-    """A running site, with the cookie of somebody who has handed in a large document, and where it can be had."""
+    """A running site, with the cookie of a user who has handed in a large document, and its URL."""
 
     port: int
     process: subprocess.Popen[bytes]
@@ -97,7 +97,7 @@ class Site:
 
 
 def visit(port: int, path: str, *, patience: float = PATIENCE_SECONDS) -> float | None:
-    """How long a page took to come to somebody who has never been here; None where it did not."""
+    """Return how long a page took for a client without a session; None if there was no response."""
     began = time.monotonic()
     connection = http.client.HTTPConnection(HOST, port, timeout=patience)
     try:
@@ -112,7 +112,7 @@ def visit(port: int, path: str, *, patience: float = PATIENCE_SECONDS) -> float 
 
 
 def visit_for(port: int, seconds: float) -> Visits:
-    """Ask for the pages in turn, at even times, whether or not the last one has come."""
+    """Request the pages in turn at even intervals, without waiting for the previous response."""
     took: list[float | None] = []
     threads = []
     began = time.monotonic()
@@ -127,13 +127,13 @@ def visit_for(port: int, seconds: float) -> Visits:
 
 
 def memory(pids: list[int]) -> int:
-    """What these processes hold in memory, in bytes."""
+    """Return the memory of these processes, in bytes."""
     found = [re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text()) for pid in pids]
     return sum(int(kilobytes) for [kilobytes] in found) * 1024
 
 
 class Peak(threading.Thread):
-    """Looks at the memory of the web processes until told to stop."""
+    """Watches the memory of the web processes until it is stopped."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(daemon=True)
@@ -151,7 +151,7 @@ class Peak(threading.Thread):
 
 
 def measure(site: Site, attack: Attack, sockets: int, seconds: float) -> Row:
-    """Ask without the attack, with it, and without it again."""
+    """Measure without the attack, with it, and without it again."""
     quiet = visit_for(site.port, QUIET_SECONDS)
     before, peak = memory(site.web_processes()), Peak(site)
     peak.start()
@@ -169,7 +169,7 @@ def measure(site: Site, attack: Attack, sockets: int, seconds: float) -> Row:
 
 @contextmanager
 def running(worker_class: str | None) -> Iterator[Site]:
-    """A site of its own: services, one account, one web process with its usual settings."""
+    """Run a site: services, one account, one web process with its usual settings."""
     with temporary_directory() as directory, services(Path(directory), throwaway=True) as addresses:
         ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "PROXY_HOPS": "0", **addresses}
         settings = Settings(waybill_demo=True, ai_provider="local", **{k.lower(): v for k, v in addresses.items()})
@@ -204,7 +204,7 @@ def ready(site: Site) -> Site:
 
 
 def page(port: int, path: str, cookie: str = "") -> tuple[str, str]:
-    """The cookie after looking at a page, and the proof of origin in its form."""
+    """Return the cookie after loading a page, and the CSRF token in its form."""
     connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_SECONDS)
     connection.request("GET", path, headers={"Cookie": cookie})
     answer = connection.getresponse()
@@ -216,7 +216,7 @@ def page(port: int, path: str, cookie: str = "") -> tuple[str, str]:
 def send(
     port: int, path: str, body: bytes, cookie: str, kind: str = "application/x-www-form-urlencoded"
 ) -> tuple[str, str]:
-    """The cookie after sending a form, and where it leads."""
+    """Return the cookie after sending a form, and the URL of the redirect."""
     connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_SECONDS)
     connection.request("POST", path, body, {"Cookie": cookie, "Content-Type": kind})
     answer = connection.getresponse()
@@ -227,13 +227,13 @@ def send(
 
 
 def session_cookie(answer: http.client.HTTPResponse) -> str:
-    """Return the session's cookie of an answer; empty where it sets none. A sign-in sets another one too."""
+    """Return the session cookie of a response; empty if it sets none. A sign-in sets another cookie, too."""
     given = [one.partition(";")[0] for one in answer.headers.get_all("Set-Cookie") or []]
     return next((one for one in given if "session=" in one), "")
 
 
 def print_all(rows: list[Row], sockets: int, seconds: float) -> int:
-    """The table, and the verdict: 0 if all is well."""
+    """Print the table and the verdict. Returns 0 if all is well."""
     machine = (
         f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}"
     )

@@ -1,7 +1,7 @@
 """python -m benchmarks.slow_sockets ATTACK PORT --sockets N --seconds N [--path PATH] [--cookie COOKIE]
 
-Keeps so many slow connections open to a site on this machine, each opened again when the site has ended it, and prints
-as JSON how they ended. Only loopback is ever attacked.
+Keeps this many slow connections open to a site on this machine, each opened again when the site has ended it, and
+prints as JSON how they ended. Only loopback is ever attacked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORM = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {leng
 
 
 class Attack(StrEnum):
-    """What a slow connection does."""
+    """The behaviour of a slow connection."""
 
     HALF_HEAD = "half a head, then nothing"
     HALF_BODY = "half a body, then nothing"
@@ -38,7 +38,7 @@ class Attack(StrEnum):
 
 @dataclass
 class Attackers:
-    """So many connections of one kind, and how those ended that the site has ended."""
+    """Connections of one kind, and a count of how the site ended them."""
 
     attack: Attack
     port: int
@@ -47,7 +47,7 @@ class Attackers:
     endings: Counter[str] = field(default_factory=Counter)
 
     async def run(self, sockets: int, seconds: float) -> None:
-        """Keep them open for so long."""
+        """Keep them open for this many seconds."""
         until = time.monotonic() + seconds
         await asyncio.gather(*(self._keep_one_open(until) for _ in range(sockets)))
 
@@ -68,7 +68,7 @@ class Attackers:
             await asyncio.sleep(min(SECONDS_BEFORE_NEXT, max(0.0, until - time.monotonic())))
 
     async def _one(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> str:
-        """Attack over one connection, until the site ends it. How it did."""
+        """Attack over one connection until the site ends it. Returns how it ended."""
         head = HEAD.format(method="POST", path=self.path, cookie=self.cookie)
         if self.attack is Attack.SLOW_READING:
             get = HEAD.format(method="GET", path=self.path, cookie=self.cookie)
@@ -108,7 +108,7 @@ class Attackers:
 
 
 def ending(answer: bytes) -> str:
-    """The status that the site ended it with, if it said anything."""
+    """Return the status with which the site ended the connection, if it sent any."""
     return answer[9:12].decode(errors="replace") if answer.startswith(b"HTTP/") else "closed"
 
 

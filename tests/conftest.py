@@ -1,4 +1,4 @@
-"""Real services for every test, emptied before each test that uses them: tests/support/services/per_run.py."""
+"""Fixtures for real services, emptied before each test that uses them: tests/support/services/per_run.py."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from webapp.local.redis import Server
 
 for name in list(os.environ):
     if name.startswith("OPENAI_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
-        del os.environ[name]  # no test reaches anything but loopback, whatever the developer's shell says
+        del os.environ[name]  # tests reach only loopback, whatever the developer's shell says
 
 
 class Compiled(BytecodeCache):
-    """Templates that one app has compiled need not be compiled again by the next."""
+    """Shares templates that one app has compiled with the next."""
 
     def __init__(self) -> None:
         self._known: dict[str, bytes] = {}
@@ -47,26 +47,26 @@ COMPILED = Compiled()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The first process of a run starts the services; the others are told where they are."""
+    """Start the services in the first process of a run, and pass their addresses to the others."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(per_run.Plugin(), "run_services")
 
 
 def pytest_report_header() -> str:
-    """Say which browser is driven: it decides how long the run takes."""
+    """Report which browser is used: it decides how long the run takes."""
     return chromium.description()
 
 
 @pytest.fixture(scope="session")
 def addresses(request: pytest.FixtureRequest) -> dict[str, str]:
-    """DATABASE_URL and REDIS_URL of this process: a fresh, migrated database, and a Redis that is ours alone."""
+    """Return DATABASE_URL and REDIS_URL of this process: a new, migrated database, and a Redis that only it uses."""
     found: dict[str, str] | None = getattr(request.config, "workerinput", {}).get(per_run.KEY)
     return found or request.config.pluginmanager.getplugin("run_services").addresses("only")
 
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[Server]:
-    """A Redis that a test may spoil, stop and start again."""
+    """Run a Redis that a test may break, stop and start again."""
     server = Server(tmp_path / "redis")
     server.start()
     yield server
@@ -75,19 +75,19 @@ def own_redis(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def settings(addresses: dict[str, str]) -> Settings:
-    """Settings as a test wants them: short times, no AI key, plain http."""
+    """Return the settings of a test: short times, no AI key, plain http."""
     return factories.settings(addresses)
 
 
 @pytest.fixture(scope="session")
 def connected(addresses: dict[str, str]) -> Iterator[Database]:
-    """One engine a process, for the statements it has compiled. It holds no connection from one test to the next."""
+    """Return one engine per process, for its compiled statements. It keeps no connection between tests."""
     yield Database(factories.settings(addresses), "waybill-test")
 
 
 @pytest.fixture
 def database(connected: Database) -> Iterator[Database]:
-    """The database, empty."""
+    """Return the database, empty."""
     with connected.transaction() as session:
         factories.empty(session)
     yield connected
@@ -96,16 +96,16 @@ def database(connected: Database) -> Iterator[Database]:
 
 @pytest.fixture
 def queue(settings: Settings) -> Iterator[DeliveryQueue]:
-    """The queue, empty."""
+    """Return the queue, empty."""
     connection = connect(settings, connections=4)
     connection.flushdb()
     yield DeliveryQueue(settings, connection)
-    connection.connection_pool.disconnect()  # close() leaves a pool that was handed in open
+    connection.connection_pool.disconnect()  # close() keeps a pool open that was passed in
 
 
 @pytest.fixture
 def account_id(database: Database) -> uuid.UUID:
-    """Somebody who owns jobs."""
+    """Create an account that owns jobs."""
     with database.transaction() as session:
         return factories.make_account(session)
 
@@ -114,13 +114,13 @@ def account_id(database: Database) -> uuid.UUID:
 def site(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> site_module.Opened:
-    """Opens a site with a scripted provider and a real worker."""
+    """Return a function that opens a site with a scripted provider and a real worker."""
     return site_module.opener(addresses, database, account_id)
 
 
 @pytest.fixture(scope="session")
 def made_app(addresses: dict[str, str]) -> Flask:
-    """One app a process: to compile its addresses takes longer than most tests."""
+    """Create one app per process: compiling its routes takes longer than most tests."""
     from webapp import create_app
 
     app = create_app(factories.settings(addresses))
@@ -132,14 +132,14 @@ def made_app(addresses: dict[str, str]) -> Flask:
 
 @pytest.fixture
 def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[Flask]:
-    """The web app over the emptied services. A test that changes it makes one of its own: `make_app`."""
+    """Return the web app over the emptied services. A test that changes it must create its own: `make_app`."""
     from webapp.extensions import db
     from webapp.http.long_polling import LongPollSlots
     from webapp.services import export_places
 
     config, joined = dict(made_app.config), made_app.extensions["waybill"]
     free = {"waits": LongPollSlots(joined.settings.web_threads // 2), "exports": export_places(joined.settings)}
-    made_app.extensions["waybill"] = replace(joined, **free)  # whatever an earlier test has left occupied
+    made_app.extensions["waybill"] = replace(joined, **free)  # frees what an earlier test has left occupied
     yield made_app
     made_app.config.clear()
     made_app.config.update(config)
@@ -150,7 +150,7 @@ def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[F
 
 @pytest.fixture
 def spare_database(addresses: dict[str, str]) -> Iterator[Database]:
-    """A throw-away database with today's tables, for taking guards away."""
+    """Create a throw-away database with today's tables, for tests that remove constraints."""
     with factories.own_database(addresses["DATABASE_URL"]) as url:
         database = Database(factories.settings({**addresses, "DATABASE_URL": url}), "waybill-test")
         Base.metadata.create_all(database.engine)
@@ -159,16 +159,16 @@ def spare_database(addresses: dict[str, str]) -> Iterator[Database]:
 
 
 LONG_SECONDS = 150
-"""A test whose limit is at least this long is one to begin with."""
+"""Tests whose timeout is at least this long are run first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long tests first in each process: one that began last would be waited for by all the others."""
+    """Run long tests first in each process: all others would wait for one that started last."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     long = [item for item in items if (mark := item.get_closest_marker("timeout")) and mark.args[0] >= LONG_SECONDS]
     chosen = set(long)
     short = [item for item in items if item not in chosen]
-    share = -(-len(items) // processes)  # what a process gets at the begin is one stretch of the list
+    share = -(-len(items) // processes)  # each process gets a contiguous part of the list at the start
     ordered: list[pytest.Item] = []
     for number in range(processes):
         first = long[number::processes]

@@ -155,7 +155,7 @@ class Shown:
 
     @property
     def left_today(self) -> str | None:
-        """How many documents may still be handed in; None if there is no limit."""
+        """The number of documents that may still be handed in; None if there is no limit."""
         of_day = self.standing[Limit.JOBS_PER_DAY]
         if of_day.most is None:
             return None

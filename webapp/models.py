@@ -21,7 +21,7 @@ NO_PASSWORD = "-"
 
 
 class Role(StrEnum):
-    """What an account may do: an operator sees and replays everybody's work."""
+    """The role of an account. An operator sees and replays everybody's work."""
 
     USER = "user"
     OPERATOR = "operator"

@@ -24,10 +24,10 @@ REDIS_ANSWERS_WITHIN_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Services:
-    """Settings, queue, dispatcher (triggered once after each commit), slots for long polls and exports, and the sign-in
+    """Holds the services of one app: settings, queue, dispatcher, slots for long polls and exports, and sign-in
     service.
 
-    `sign_in_service` is None if there is none.
+    The dispatcher is triggered once after each commit. `sign_in_service` is None if there is none.
     """
 
     settings: Settings

@@ -1,6 +1,6 @@
-"""A real Chromium against the real web process and a real worker. Skipped, with a clear line, where there is none.
+"""Fixtures for a real Chromium against the real web process and a real worker. Skips, with a reason, if there is none.
 
-Every window of every test is watched: the test fails of anything that its browser complained about and that it did not
+Every window of every test is watched: the test fails on anything that its browser complained about and that it did not
 expect. A test that is marked `both_htmx` runs with the htmx that the site serves, and with the newest 2.x.
 """
 
@@ -38,8 +38,8 @@ from webapp.local.ports import free_port
 
 PASSWORD = "a good long password"
 PATIENCE_MS = 20_000
-# A page asks every few seconds. In a test it asks five times a second besides, by the trigger of a tab that is shown
-# again; unless the test sets `unhurried`.
+# A page polls every few seconds. In a test it also polls five times a second, through the trigger of a tab that is
+# shown again; unless the test sets `unhurried`.
 HURRY = """setInterval(() => {
   if (window.unhurried || document.hidden || !window.htmx) return;
   document.querySelectorAll('[data-poll]').forEach((one) => htmx.trigger(one, 'poll:now'));
@@ -48,14 +48,14 @@ expect.set_options(timeout=PATIENCE_MS)
 
 
 class Complaints:
-    """What the browser said in any window of a test, but for what the test said to expect."""
+    """Collects the messages of the browser in any window of a test, except for the expected ones."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
         self._expected: list[str] = []
 
     def expect(self, *patterns: str) -> None:
-        """Let pass what one of these is found in."""
+        """Ignore messages that match one of these patterns."""
         self._expected += patterns
 
     @property
@@ -83,7 +83,7 @@ def complaints() -> Complaints:
 
 @pytest.fixture
 def htmx() -> str:
-    """Which htmx the pages of this test load: `4` is the one that the site serves."""
+    """Return which htmx the pages of this test load: `4` is the one that the site serves."""
     return "4"
 
 
@@ -91,7 +91,7 @@ both_htmx = pytest.mark.parametrize("htmx", ["4", "2"], ids=["htmx4", "htmx2"])
 
 
 def started(playwright: Playwright, program: str | None) -> Browser:
-    """That Chromium, running. Skips where there is none, unless one is required."""
+    """Start this Chromium. Skips if there is none, unless one is required."""
     if program is None:
         if os.environ.get("WAYBILL_REQUIRE_BROWSER"):
             pytest.fail("There is no Chromium, and this run requires one.")
@@ -116,7 +116,7 @@ def one_chromium(playwright: Playwright) -> Iterator[Browser]:
 def chromium(
     one_chromium: Browser, complaints: Complaints, htmx: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Browser]:
-    """The browser. However a test opens a window in it, the window is watched and has the htmx of the test."""
+    """Return the browser. All its windows are watched and have the htmx of the test."""
     opened: list[BrowserContext] = []
     new_context = one_chromium.new_context
 
@@ -127,7 +127,7 @@ def chromium(
         window.add_init_script(HURRY)
         if htmx == "2":
             session_and_axe.load_htmx_2(window)
-            complaints.expect("error: htmx:(afterRequest|sendError)")  # of a poll in the air when its page was left
+            complaints.expect("error: htmx:(afterRequest|sendError)")  # from a poll in flight when its page was left
         opened.append(window)
         return window
 
@@ -140,7 +140,7 @@ def chromium(
 
 @dataclass
 class LiveSite:
-    """Where the site is, and the provider behind it."""
+    """The running site and its provider."""
 
     address: str
     fake: FakeProvider
@@ -149,7 +149,7 @@ class LiveSite:
 
 @dataclass
 class Running:
-    """A web process and a worker, and where they look for their provider."""
+    """A web process and a worker, and the address where they look for their provider."""
 
     address: str
     database: Database
@@ -158,7 +158,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running(addresses: dict[str, str]) -> Iterator[Running]:
-    """Web and worker as on a host, over emptied services; one pair for all tests of a module."""
+    """Start web and worker as on a host, over emptied services; one pair for all tests of a module."""
     settings = factories.settings(addresses)
     database = Database(settings, "waybill-test")
     empty(database)
@@ -176,18 +176,18 @@ def running(addresses: dict[str, str]) -> Iterator[Running]:
 
 @pytest.fixture
 def live_site(running: Running) -> Iterator[LiveSite]:
-    """The site without accounts and jobs, and a provider that holds its answers until the test lets them go."""
+    """Return the site without accounts and jobs. Its provider holds responses until the test releases them."""
     empty(running.database)
     with FakeProvider(running.provider_port) as fake:
         fake.script([{"mode": "gate", "text": "The **north pier** is closed until August."}])
         yield LiveSite(running.address, fake, running.database)
         fake.release()
-        with contextlib.suppress(AssertionError):  # what a failed test left is not the next one's
+        with contextlib.suppress(AssertionError):  # leftovers of a failed test must not fail the next one
             factories.wait_until(lambda: not unfinished(running.database), within=10)
 
 
 def empty(database: Database) -> None:
-    """No row in any table. A worker that runs may be in the way once."""
+    """Empty all tables. Retries once, since a running worker may be in the way."""
     for last in (False, True):
         try:
             with database.transaction() as session:
@@ -198,14 +198,14 @@ def empty(database: Database) -> None:
 
 
 def unfinished(database: Database) -> int:
-    """How many jobs somebody may still work on."""
+    """Return how many jobs are unfinished."""
     with database.transaction() as session:
         return int(session.execute(text("SELECT count(*) FROM jobs WHERE finished_at IS NULL")).scalar_one())
 
 
 @pytest.fixture
 def email() -> str:
-    """The address of the person at the browser."""
+    """Return the e-mail address of the user."""
     return f"{uuid.uuid4().hex[:8]}@example.org"
 
 
@@ -216,14 +216,14 @@ def password_hash() -> str:
 
 @pytest.fixture
 def account(live_site: LiveSite, email: str, password_hash: str) -> uuid.UUID:
-    """The account of the person at the browser, whose password is PASSWORD."""
+    """Create the account of the user, whose password is PASSWORD."""
     with live_site.database.transaction() as session:
         return factories.make_account(session, email, password_hash=password_hash)
 
 
 @pytest.fixture
 def context(chromium: Browser, live_site: LiveSite, account: uuid.UUID) -> BrowserContext:
-    """A browser window of its own, in which this person is signed in."""
+    """Open a new browser window, signed in as the user."""
     window = chromium.new_context(base_url=live_site.address)
     session_and_axe.sign_in(window, live_site.address, account)
     return window
@@ -231,5 +231,5 @@ def context(chromium: Browser, live_site: LiveSite, account: uuid.UUID) -> Brows
 
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
-    """A first page in it."""
+    """Open a first page in it."""
     return context.new_page()

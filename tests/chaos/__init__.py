@@ -1,1 +1,1 @@
-"""Many jobs while everything around them is killed, frozen, emptied and restarted at random."""
+"""Runs many jobs while everything around them is killed, frozen, emptied and restarted at random."""

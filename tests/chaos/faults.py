@@ -1,4 +1,4 @@
-"""What may go wrong, and how often. One random source decides, so that a seed repeats the choices (not the timing)."""
+"""Random faults. One random source decides, so that a seed repeats the choices (not the timing)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = dict[str, Any]
 
 
 def behaviours(seed: str, count: int) -> list[Step]:
-    """What the provider does with each request: mostly a good answer after a while, now and then trouble."""
+    """Return the provider's behaviour for each request: mostly a good response after a while, sometimes a failure."""
     draw = random.Random(f"{seed} provider")
     kinds = draw.choices(["ok", "rate", "status", "drop", "overloaded"], [84, 4, 6, 4, 2], k=count)
     details: dict[str, Callable[[], Step]] = {
@@ -31,7 +31,7 @@ def behaviours(seed: str, count: int) -> list[Step]:
 
 
 class Trouble:
-    """Makes one thing go wrong after the other. `happened` counts them by name."""
+    """Causes one fault after the other. `happened` counts them by name."""
 
     def __init__(self, seed: str, postgres: Postgres, store: Redis, workers: Workers) -> None:
         self._draw = random.Random(f"{seed} trouble")
@@ -54,7 +54,7 @@ class Trouble:
         }
 
     def step(self) -> None:
-        """Undo what is to be undone by now; then, when its time has come, make the next thing go wrong."""
+        """Undo the faults that are over by now; then cause the next one if it is due."""
         self._undo(time.monotonic())
         if time.monotonic() >= self._next_at:
             kind = self._draw.choices(list(self._kinds), list(self._kinds.values()))[0]
@@ -63,7 +63,7 @@ class Trouble:
             self._next_at = time.monotonic() + self._draw.uniform(*BETWEEN_SECONDS)
 
     def end(self) -> None:
-        """Undo everything now."""
+        """Undo all faults now."""
         self._undo(float("inf"))
 
     def _undo(self, now: float) -> None:

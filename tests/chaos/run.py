@@ -1,7 +1,7 @@
 """python -m tests.chaos.run [--jobs N] [--workers N] [--trouble SECONDS]      SEED=… repeats the choices of a run
 
 Hands in jobs while workers, Redis and PostgreSQL are killed, frozen, emptied and restarted; then lets things calm down
-and checks every promise. Everything belongs to the run. Exit code 1 when a promise was broken.
+and checks every promise. Everything belongs to the run. Exit code 1 if a promise was broken.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ BUDGETS = {
     "MAX_ATTEMPTS": 5,
     "MAX_INTERRUPTIONS": 10,
 }
-CALM_WITHIN_SECONDS = 90.0  # a message lost again and again is sent anew after 80 s at the latest
-UNATTENDED_SECONDS = 6.0  # a new worker's start, while no other is there to sweep
+CALM_WITHIN_SECONDS = 90.0  # a message that is lost repeatedly is sent again after 80 s at the latest
+UNATTENDED_SECONDS = 6.0  # the start of a new worker, while no other one can sweep
 
 
 class Crowd:
-    """Hands in jobs and cancels a few. The database may be away; then it tries again, as people do."""
+    """Hands in jobs and cancels a few. Tries again while the database is away, as users do."""
 
     def __init__(self, seed: str, database: Database, dispatcher: Dispatcher, account_id: uuid.UUID) -> None:
         self._draw = random.Random(f"{seed} crowd")
@@ -62,7 +62,10 @@ class Crowd:
         self.cancels = 0
 
     def hand_in(self) -> None:
-        """One more job. After an error the same again: an accepted job whose answer was lost is found, not doubled."""
+        """Hand in a job.
+
+        Repeats it after an error: an accepted job whose response was lost must be found, not doubled.
+        """
         content = f"Report {len(self.accepted)}. The harbour committee met. The pier is closed until August.".encode()
         try:
             with self._database.transaction() as session:
@@ -84,7 +87,7 @@ class Crowd:
             return
 
     def unfinished(self) -> int | None:
-        """How many jobs have no end yet; None while the database is away."""
+        """Return how many jobs are unfinished; None while the database is away."""
         try:
             with self._database.transaction() as session:
                 return factories.count(session, "jobs WHERE finished_at IS NULL")
@@ -93,7 +96,7 @@ class Crowd:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run once. 0: every promise was kept."""
+    """Run once. Returns 0 if every promise was kept."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[2])
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--workers", type=int, default=3)
@@ -117,7 +120,7 @@ def play(
     store: Redis,
     fake: FakeProvider,
 ) -> int:
-    """The run itself, on running services."""
+    """Run on services that are already running."""
     settings = factories.settings(addresses, job_deadline_seconds=DEADLINE_SECONDS)
     database = Database(settings, "waybill-chaos")
     connection = connect(settings, connections=2, answer_within_seconds=0.25)
@@ -146,7 +149,7 @@ def play(
 
 
 def make_trouble(given: argparse.Namespace, crowd: Crowd, workers: Workers, trouble: Trouble) -> float:
-    """Hand in the jobs over most of the trouble, then wait for the last end. How long that took."""
+    """Hand in the jobs over most of the trouble, then wait until all have ended. Returns how long that took."""
     begun = time.monotonic()
     every = given.trouble * 0.9 / given.jobs
     while time.monotonic() < begun + given.trouble:
@@ -164,7 +167,7 @@ def make_trouble(given: argparse.Namespace, crowd: Crowd, workers: Workers, trou
 
 
 def report(counted: Numbers, trouble: Trouble, workers: Workers, crowd: Crowd, calm_within: float) -> None:
-    """The numbers, for a person."""
+    """Print the numbers."""
     crashes = sum(trouble.happened[kind] for kind in ("worker killed", "worker frozen"))
     shares = "  ".join(
         f"p{round(share * 100)} {percentile(counted.recoveries, share):.1f} s" for share in (0.5, 0.9, 0.99, 1.0)

@@ -1,4 +1,4 @@
-"""A PostgreSQL, a Redis and workers that belong to the run, so that it may do to them whatever it likes."""
+"""A PostgreSQL, a Redis and workers that belong to the run, so that it may do anything to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.local import redis as redis_server
 
 
 class Postgres:
-    """A server that can be stopped hard and started again at the same address. `outages` are their lengths so far."""
+    """A server that can be stopped hard and started again at the same address. `outages` are their durations so far."""
 
     def __init__(self, server: postgresql.Server) -> None:
         self.address = server.address
@@ -29,17 +29,17 @@ class Postgres:
         self._stopped_at = 0.0
 
     def stop(self, number: signal.Signals) -> None:
-        """SIGINT ends connections in order, SIGQUIT is a crash: the next start recovers from the log."""
+        """Stop the server. SIGINT ends connections in order, SIGQUIT is a crash from which the next start recovers."""
         self._stopped_at = time.monotonic()
         self._server.stop(number)
 
     def start(self) -> None:
-        """Start with the options it had, and wait until it answers."""
+        """Start with the same options, and wait until it responds."""
         self._server.start()
         self.outages.append(time.monotonic() - self._stopped_at)
 
     def terminate_connections(self) -> None:
-        """Cut every connection but the one that does it."""
+        """Terminate every connection except the current one."""
         engine = create_engine(self.address.replace("postgresql://", "postgresql+psycopg://", 1))
         with engine.connect() as connection:
             connection.execute(
@@ -50,7 +50,7 @@ class Postgres:
 
 
 class Redis(redis_server.Server):
-    """A server that keeps nothing and can be killed and started again on the same port."""
+    """A server without persistence that can be killed and started again on the same port."""
 
     def flush(self) -> None:
         with redis.Redis.from_url(self.address) as connection:
@@ -58,9 +58,9 @@ class Redis(redis_server.Server):
 
 
 class Workers:
-    """So many workers, each started again when it ends, as a host does.
+    """A number of workers, each started again when it ends, as a host does.
 
-    `killed_at` has the moment, by the wall clock, at which a process was killed or frozen, by its process id.
+    `killed_at` has the wall-clock time at which a process was killed or frozen, by its process id.
     """
 
     def __init__(self, count: int, variables: dict[str, str], slots: int) -> None:
@@ -75,7 +75,7 @@ class Workers:
         return Process(self._command, self._variables)
 
     def replace_ended(self) -> None:
-        """Start another for each that has ended."""
+        """Start a replacement for each worker that has ended."""
         for place, worker in enumerate(self.running):
             code = worker.popen.poll()
             if code is not None:
@@ -88,7 +88,7 @@ class Workers:
         worker.end()
 
     def end(self) -> None:
-        """SIGTERM to all, then SIGKILL to those that do not go."""
+        """Send SIGTERM to all, then SIGKILL to those that do not end."""
         for worker in self.running:
             worker.signal(signal.SIGCONT)
             worker.signal(signal.SIGTERM)
@@ -101,15 +101,15 @@ class Workers:
         self.running = []
 
     def said(self, words: str) -> list[str]:
-        """The lines of all logs that contain this."""
+        """Return the lines of all logs that contain these words."""
         return [line for log in self._logs for line in log.splitlines() if words in line]
 
     def tracebacks(self) -> Counter[str]:
-        """Where and with what processes ended that did not end in order."""
+        """Return the tracebacks of processes that did not end cleanly."""
         found: Counter[str] = Counter()
         for log in self._logs:
             if log.rstrip().endswith("}"):
-                continue  # the last word is a line of the log, so whatever was raised before was caught
+                continue  # the last word is a log line, so any earlier exception was caught
             places = re.findall(r'File ".*/((?:tasks|webapp)/\S+)", line (\d+)', log)
             errors = re.findall(r"^[\w.]+(?:Error|Exception|Timeout)\b", log, re.MULTILINE)
             if places and errors:
@@ -119,13 +119,13 @@ class Workers:
 
 @contextmanager
 def services(directory: Path) -> Iterator[tuple[Postgres, Redis]]:
-    """Both servers, running; gone after the block, in whatever state it left them."""
+    """Run both servers; they are gone after the block, in whatever state it left them."""
     server, store = postgresql.Server(directory / "postgresql"), Redis(directory / "redis")
     try:
         server.start()
         store.start()
         yield Postgres(server), store
     finally:
-        store.kill()  # a frozen one too
+        store.kill()  # even a frozen one
         server.stop()
         server.remove()

@@ -1,4 +1,4 @@
-"""What must hold after the trouble is over, and what is counted besides."""
+"""Checks what must hold after the trouble is over, and counts the rest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ UNANSWERED = (
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a run comes to. `recoveries` are seconds from a kill or freeze to the next attempt at the same job."""
+    """The figures of a run. `recoveries` are seconds from a kill or freeze to the next attempt at the same job."""
 
     states: dict[str, int]
     causes: dict[str, int]
@@ -67,7 +67,10 @@ class Numbers:
 def violations(
     session: Session, *, accepted: Collection[uuid.UUID], requests: Sequence[Seen], bound: float
 ) -> list[str]:
-    """Every promise that was not kept, with how often. `bound`: seconds an attempt may be open, outages included."""
+    """Return every broken promise with its count.
+
+    `bound` is how many seconds an attempt may be open, outages included.
+    """
     counts = {
         what: session.execute(text(query), {"bound": bound} if ":bound" in query else {}).scalar_one()
         for what, query in PROMISES.items()
@@ -82,7 +85,7 @@ def violations(
 
 
 def numbers(session: Session, *, requests: Sequence[Seen], killed_at: dict[int, float]) -> Numbers:
-    """Count what is no violation."""
+    """Count everything that is not a violation."""
     states = Counter(state for (state,) in session.execute(text("SELECT state FROM jobs")))
     causes = Counter(
         f"{category}/{code}"
@@ -123,5 +126,5 @@ def _recoveries(session: Session, killed_at: dict[int, float]) -> list[float]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of the sorted values lies; 0 of none."""
+    """Return the value below which this share of the sorted values lies; 0 if there are none."""
     return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0

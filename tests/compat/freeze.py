@@ -1,8 +1,8 @@
-"""Makes the fixtures of this folder: rows and queue messages as one version of the code wrote them.
+"""Creates the fixtures of this folder: rows and queue messages as one version of the code wrote them.
 
 python -m tests.compat.freeze TREE    TREE is a checkout of that version; `.` before the next migration is added
 
-Writes rows/<schema>.jsonl and messages/<schema>.json. They are made once, and never changed afterwards.
+Writes rows/<schema>.jsonl and messages/<schema>.json. They are created once, and never changed afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(tree: str) -> None:
 
 
 def frozen(connection: redis.Redis) -> list[dict[str, Any]]:
-    """The messages in the queue, as RQ wrote them."""
+    """Return the messages in the queue, as RQ wrote them."""
     return [
         {"id": key.decode(), "fields": {name.decode(): text(value) for name, value in message.items()}}
         for key in connection.lrange(f"rq:queue:{QUEUE}", 0, -1)
@@ -55,7 +55,7 @@ def text(value: bytes) -> str:
 
 
 def populate() -> None:
-    """A job in each state. Runs in the tree that is frozen, and uses what every version of it has."""
+    """Create a job in each state. Runs in the tree that is frozen, and uses what every version of it has."""
     from tasks.database import Database
     from tasks.ledger.errors import Category
     from tasks.ledger.jobs import checkpoints, transitions

@@ -1,4 +1,4 @@
-"""What a newer release put into the queue is left for it: no job is lost, none is tried again and again."""
+"""Tests that messages of a newer release are left for it: no job is lost, and none is retried repeatedly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEWER: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def handed_over_by_newer_code(site: Site, queue: DeliveryQueue, function: str, fields: dict[str, Any]) -> uuid.UUID:
-    """A job whose message is a newer one, and that is not due to be sent again for a while."""
+    """Create a job whose message was written by a newer release, and that is not due to be sent again for a while."""
     with site.database.transaction() as session:
         job_id = factories.submit(session, site.account_id, f"{function} {fields}. It is a text.".encode()).job_id
         session.execute(
@@ -45,7 +45,7 @@ def test_newer_messages_are_parked_with_a_line_and_sent_again_in_this_version(
         behind = here.submit(b"An ordinary text behind all of them.")
         here.wait_for(behind, State.SUCCEEDED)
         said = [line for line in here.worker.log.splitlines() if "of_another_version" in line or "not_ours" in line]
-        assert len(said) == len(jobs), here.worker.log  # each once, and never again
+        assert len(said) == len(jobs), here.worker.log  # once for each, and never again
         for name, job_id in jobs.items():
             assert sum(job_id.hex in line for line in said) == 1, (name, said)
             assert here.view(job_id).state is State.QUEUED, name

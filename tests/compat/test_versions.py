@@ -1,4 +1,7 @@
-"""Rows and messages of every earlier version are worked off by today's code, and today's by the version before."""
+"""Tests that today's code processes rows and messages of every earlier version.
+
+The version before must process today's, too.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from webapp.extensions import db
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(path.stem for path in (HERE / "rows").glob("*.jsonl"))
-# Held and waiting ones are over by now, and what is overdue is not yet past its deadline.
+# Leases and waits are over by then, but overdue jobs have not reached their deadline.
 AGE_SECONDS = 90
 ENDS = {
     "queued": State.SUCCEEDED,
@@ -45,7 +48,7 @@ ENDS = {
 
 
 def test_rows_and_messages_of_each_release_are_kept() -> None:
-    # What is missing between came together with a later one, and was never the newest that some code knew.
+    # Missing numbers were released together with a later one, and were never the newest that some code knew.
     assert {"0001", "0002", "0007", "0008", "0009", "0011"} <= set(VERSIONS) <= set(schema.MIGRATIONS)
     assert {path.stem for path in (HERE / "messages").glob("*.json")} == set(VERSIONS)
 
@@ -57,7 +60,7 @@ def old_database(addresses: dict[str, str]) -> Iterator[str]:
 
 
 def upgrade(settings: Settings, to: str) -> None:
-    """`flask db upgrade`, to some version."""
+    """Run `flask db upgrade` to a version."""
     app = create_app(settings)
     with app.app_context():
         flask_migrate.upgrade(revision=to)
@@ -65,7 +68,7 @@ def upgrade(settings: Settings, to: str) -> None:
 
 
 def move_to_now(database: Database, made_at: str) -> None:
-    """Every instant of the rows, as if they had been written a little ago."""
+    """Move every timestamp of the rows, as if they had been written recently."""
     with database.transaction() as session:
         columns = session.execute(
             text(
@@ -83,7 +86,10 @@ def move_to_now(database: Database, made_at: str) -> None:
 
 
 def keep_the_dispatcher_away(database: Database) -> None:
-    """No second message for what was handed over: where the first one is slow, today's dispatcher would send one."""
+    """Prevent a second message for deliveries that were sent.
+
+    If the first is slow, today's dispatcher would send another.
+    """
     with database.transaction() as session:
         session.execute(
             text("UPDATE deliveries SET due_at = now() + interval '1 hour' WHERE dispatched_at IS NOT NULL")
@@ -91,7 +97,7 @@ def keep_the_dispatcher_away(database: Database) -> None:
 
 
 def put_back(queue: DeliveryQueue, version: str) -> list[str]:
-    """The messages of that version, byte for byte as RQ wrote them then."""
+    """Restore the messages of that version, byte for byte as RQ wrote them."""
     messages = json.loads((HERE / "messages" / f"{version}.json").read_text())
     for message in messages:
         fields = {name: base64.b64decode(value) for name, value in message["fields"].items()}
@@ -102,7 +108,7 @@ def put_back(queue: DeliveryQueue, version: str) -> list[str]:
 
 
 def burst(tree: Path, addresses: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """A worker of that tree, until nothing is left to do."""
+    """Run a worker of that tree until nothing is left to do."""
     if tree == factories.ROOT:
         return completed(["-m", "tasks", "worker", "--burst"], factories.environment(addresses))
     return subprocess.run(
@@ -137,7 +143,7 @@ def test_rows_and_messages_of_an_earlier_version_are_worked_off(
         with database.transaction() as session:
             jobs = {job.title: job for job in job_views.jobs(session, state=None, category=None, limit=100)}
             assert {title: job.state for title, job in jobs.items()} == ENDS, worker.stderr
-            # It was the old message that was worked on: no other was sent.
+            # The old message was processed: no other was sent.
             assert session.execute(text("SELECT deliveries FROM jobs WHERE title = 'queued'")).scalar_one() == 1
             assert message == f"{jobs['queued'].id.hex}-1"
             assert job_views.orphans(session, grace_seconds=0) == 0
@@ -149,13 +155,13 @@ def git(*arguments: str) -> str | None:
 
 
 def revision_before_the_newest_migration() -> str:
-    """The last one whose code does not know today's schema. Skips where the history is not there."""
+    """Return the last revision whose code does not know today's schema. Skips if the history is missing."""
     shallow = git("rev-parse", "--is-shallow-repository")
     if shallow is None:
         pytest.skip("the version before is taken from the history, and this is no git repository")
     scripts = ScriptDirectory(factories.ROOT / "webapp" / "migrations")
     newest = Path(scripts.get_revision("head").path).relative_to(factories.ROOT)
-    adding = ("--first-parent", "-m", "--diff-filter=A", "--no-renames")  # also where a merge brought it
+    adding = ("--first-parent", "-m", "--diff-filter=A", "--no-renames")  # finds it even if a merge brought it
     added = git("log", *adding, "--format=%H", "-1", "--", str(newest))
     before = git("rev-parse", "--verify", f"{added}^" if added else "HEAD")
     if before is None and shallow == "true":
@@ -166,7 +172,7 @@ def revision_before_the_newest_migration() -> str:
 
 @pytest.fixture
 def tree_before(tmp_path: Path) -> Path:
-    """The code of the version before."""
+    """Check out the code of the previous version."""
     archive = tmp_path / "before.tar"
     revision = revision_before_the_newest_migration()
     subprocess.run(["git", "archive", "-o", str(archive), revision], cwd=factories.ROOT, check=True)

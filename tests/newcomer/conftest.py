@@ -1,4 +1,4 @@
-"""Users of this machine who have never run anything of ours, and their copies of the project."""
+"""Fixtures for users of this machine who have never run the project, and their copies of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.newcomer.person import Checkout, User
 
 NAME = "waybill-newcomer"
 EARLIER_SERVICE_USER = "pgserver"
-"""Made by a package that we use; what depends on this user works on machines only where somebody made it before."""
+"""The user that a package creates. Code that depends on it works only on machines where it exists already."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +39,7 @@ def usable_python(command: list[str]) -> str | None:
 
 @pytest.fixture(scope="session")
 def grounds() -> Iterator[Path]:
-    """A folder for homes, that everybody may enter."""
+    """Create a folder for homes, which everybody may enter."""
     folder = Path(tempfile.mkdtemp(prefix="waybill-newcomer-", dir="/var/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -48,7 +48,7 @@ def grounds() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def root() -> User:
-    """Root, on a machine without the service user."""
+    """Return root, on a machine without the service user."""
     if os.geteuid() != 0:
         pytest.skip("Only root can try what root would see.")
     with contextlib.suppress(FileNotFoundError):
@@ -60,7 +60,7 @@ def root() -> User:
 
 @pytest.fixture(scope="session")
 def ordinary(grounds: Path) -> Iterator[User]:
-    """An ordinary user, made for this and removed again. Where the tests run as one: that one."""
+    """Create an ordinary user, removed again afterwards. If the tests run as one, return that one."""
     if os.geteuid() != 0:
         python = usable_python([])
         assert python, "no Python with venv"
@@ -80,7 +80,7 @@ def ordinary(grounds: Path) -> Iterator[User]:
 
 
 def home_of(user: User, grounds: Path) -> Path:
-    """Make the home of a user, which only they may enter."""
+    """Create the home of a user, which only they may enter."""
     home = grounds / user.name
     home.mkdir(mode=0o700)
     os.chown(home, user.uid, user.gid)
@@ -89,11 +89,11 @@ def home_of(user: User, grounds: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def roots(root: User, grounds: Path) -> Checkout:
-    """Root's copy, under a home that nobody else may enter."""
+    """Create root's copy, under a home that nobody else may enter."""
     return Checkout.copied(home_of(root, grounds) / "waybill", root)
 
 
 @pytest.fixture(scope="session")
 def ordinarys(ordinary: User, grounds: Path) -> Checkout:
-    """An ordinary user's copy, at a path that is hard on programs."""
+    """Create an ordinary user's copy, at a path that is difficult for programs."""
     return Checkout.copied(home_of(ordinary, grounds) / "my projects" / "wäybill", ordinary)

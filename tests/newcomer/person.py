@@ -1,4 +1,4 @@
-"""Somebody new: a user of this machine with a home and a copy of the project, and what they see in the browser."""
+"""A new user of this machine with a home and a copy of the project, and what they see in the browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.factories import ROOT, wait_until
 
 NETWORK = ("PIP_", "REQUESTS_CA", "SSL_CERT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-"""What a machine may need to reach the package registry."""
+"""Variables that a machine may need to reach the package registry."""
 START_SECONDS = 600
 TEXT = "The harbour committee met in March. The north pier will be closed until August. Costs rose to 57,500."
 
@@ -88,7 +88,7 @@ class Checkout:
         return Running(process)
 
     def refused(self, target: str = "demo", *arguments: str, **variables: str) -> str:
-        """Run `make TARGET`, which must fail, and return what it said before make's own line."""
+        """Run `make TARGET`, which must fail, and return its output before make's own line."""
         running = self.started(target, *arguments, **variables)
         assert running.ended(within=START_SECONDS) != 0, running.said
         lines = [line for line in running.said.splitlines() if not line.startswith("make: ")]
@@ -97,7 +97,7 @@ class Checkout:
 
 
 class Running:
-    """A command that somebody started, and what it said so far."""
+    """A running command and its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -111,7 +111,7 @@ class Running:
         return self._said.decode(errors="replace")
 
     def says(self, pattern: str, *, within: float = START_SECONDS) -> re.Match[str]:
-        """Wait until it has said this. Fails when it ends before."""
+        """Wait until the output matches. Fails if the command ends before."""
 
         def found() -> re.Match[str] | bool:
             return re.search(pattern, self.said) or self.process.poll() is not None
@@ -129,7 +129,8 @@ class Running:
         """Wait for its end and return its exit code."""
 
         def over() -> bool:
-            return self.said is not None and self.process.poll() is not None  # its output is read, so that it goes on
+            # reads its output, so that it can continue
+            return self.said is not None and self.process.poll() is not None
 
         wait_until(over, within=within, every=0.1, what=lambda: self.said)
         assert self.said is not None and self.process.stdout is not None
@@ -137,7 +138,7 @@ class Running:
         return self.process.wait()
 
     def interrupt(self) -> str:
-        """Press Ctrl-C: the whole foreground group gets it. Returns all that was said."""
+        """Press Ctrl-C: the whole foreground group gets it. Returns all output."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, 2)
         self.ended()

@@ -1,4 +1,4 @@
-"""The README's two commands as the first ones that run on a machine, and everything that can keep them from starting.
+"""Tests the README's two commands as the first ones on a machine, and everything that can keep them from starting.
 
 The order of the tests matters: the first of each user installs the packages.
 """
@@ -28,7 +28,7 @@ HARD_TIMES = {"HOME": "-", "LANG": "C", "LC_ALL": "C"}
 
 @contextmanager
 def demo(checkout: Checkout, *, umask: int = -1, **variables: str) -> Iterator[tuple[Running, str]]:
-    """Run the demo until the block ends, then press Ctrl-C. Gives it, and its address."""
+    """Run the demo until the block ends, then press Ctrl-C. Yields it and its address."""
     running = checkout.started("demo", umask=umask, **{"PORT": str(free_port()), **variables})
     try:
         yield running, running.ready()
@@ -58,7 +58,7 @@ def children_of(running: Running, name: str) -> list[psutil.Process]:
 
 
 def answers_without_a_password(running: Running) -> list[str]:
-    """Return what another user of this machine gets out of the services without a password."""
+    """Return what another user of this machine can read from the services without a password."""
     got = []
     for server in children_of(running, "redis-server"):
         for one in server.net_connections("tcp"):
@@ -236,7 +236,7 @@ def test_what_a_killed_demo_left_is_known_by_more_than_its_number(tmp_path: Path
     from webapp.local.single_start import SingleStart
 
     single = SingleStart(tmp_path, "http://127.0.0.1:1")
-    (tmp_path / "children").write_text(json.dumps([[os.getpid(), 1.0]]))  # our number, at another time
+    (tmp_path / "children").write_text(json.dumps([[os.getpid(), 1.0]]))  # our process id with another start time
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
     single.end_leftovers()

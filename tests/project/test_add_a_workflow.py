@@ -1,4 +1,4 @@
-"""docs/add-a-workflow.md, followed word by word in a copy of the project, gives a working fourth workflow."""
+"""Tests that docs/add-a-workflow.md, followed literally in a copy of the project, gives a working fourth workflow."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ GUIDE = (factories.ROOT / "docs" / "add-a-workflow.md").read_text()
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The project, with what the guide says to write, written."""
+    """Copy the project and write the files of the guide."""
     for name in ("tasks", "webapp", "wsgi.py", "templates", "static", "pyproject.toml"):
         source = factories.ROOT / name
         if source.is_dir():
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, tmp_path / name)
-    if (
-        known := factories.ROOT / ".mypy_cache"
-    ).is_dir():  # what mypy knows of the packages need not be found out again
+    if (known := factories.ROOT / ".mypy_cache").is_dir():  # reuse mypy's cache of the packages
         shutil.copytree(known, tmp_path / ".mypy_cache")
     (file,) = re.findall(r"^`(tasks/workflows/\w+\.py)`:$", GUIDE, re.MULTILINE)
     code, test = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Whatever a person may read is there in every language: complete, and with the same facts in it."""
+"""Tests that every user-facing text exists in every language: complete, and with the same placeholders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHERS = sorted(set(LANGUAGES) - {ENGLISH})
 END_USER_PAGES = sorted(
     path
     for path in (HOUSE / "templates").rglob("*.html")
-    if path.parent.name != "ops" and path.name != "_embed_code.html"  # what operators and programs get is in English
+    if path.parent.name != "ops" and path.name != "_embed_code.html"  # operators and API clients get English texts
 )
 SPOKEN = ("aria-label", "title", "placeholder", "alt")
 PROPER_NAMES = re.compile(r"\b(Waybill|Word|Markdown|CSV|https)\b")
@@ -33,7 +33,7 @@ def read(path: Path) -> Catalog:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """What `make words` finds in the code and the templates."""
+    """Return the texts that `make words` finds in the code and the templates."""
     found = tmp_path_factory.mktemp("words") / "texts.pot"
     arguments = ["pybabel", "--quiet", "extract", "-F", "pyproject.toml", "-k", "lazy", "-o", str(found), "."]
     with pytest.MonkeyPatch.context() as patch:
@@ -43,7 +43,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 def unmarked(template: str) -> str:
-    """The words of a template that are written into it as they are, and so are shown in English for ever."""
+    """Return the text of a template that is not marked for translation, and so is always shown in English."""
     written, in_block = "", False
     for _, kind, value in Environment(extensions=["jinja2.ext.i18n"]).lex(template):
         if kind == "name" and value in ("trans", "endtrans"):

@@ -1,4 +1,4 @@
-"""`make check` runs the tests that need no service, and starts none; `make test` runs what it is told."""
+"""Tests that `make check` runs the tests that need no service and starts none, and `make test` runs the given tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def selection() -> list[str]:
 
 
 def pytest_with(*arguments: str) -> str:
-    """Run pytest in the project and return what it says."""
+    """Run pytest in the project and return its output."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=ROOT, env=SURROUNDINGS, capture_output=True, text=True, timeout=170, check=False,
@@ -75,7 +75,7 @@ def test_the_selection_is_all_of_both_folders_without_the_services() -> None:
 
 
 def try_made_up(directory: Path, *options: str) -> str:
-    """Run the made-up tests and return what pytest says."""
+    """Run the generated tests and return pytest's output."""
     (directory / "test_made_up.py").write_text(MADE_UP)
     return pytest_with(*options, "-q", "-W", "ignore", "-o", "addopts=", str(directory / "test_made_up.py"))
 
@@ -87,13 +87,13 @@ def test_what_asks_for_services_is_left_out_and_what_starts_one_by_itself_fails(
     assert "ServiceStarted: redis-server" in said
 
 
-@pytest.mark.usefixtures("addresses")  # it starts one
+@pytest.mark.usefixtures("addresses")  # it starts a service
 def test_negative_control_without_the_plugin_all_of_them_run(tmp_path: Path) -> None:
     assert "6 passed in" in try_made_up(tmp_path)
 
 
 def test_the_addresses_of_the_shell_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "addaudithook", lambda hook: None)  # one that is added stays for the life of the process
+    monkeypatch.setattr(sys, "addaudithook", lambda hook: None)  # an audit hook cannot be removed from the process
     for name in no_services.ADDRESSES:
         monkeypatch.setenv(name, "somewhere")
     no_services.pytest_configure()

@@ -1,4 +1,4 @@
-"""An address that a host wrote for another client ends each process with one sentence, and not with a traceback."""
+"""Tests that a connection URL written for another client ends each process with one sentence, not with a traceback."""
 
 from __future__ import annotations
 

@@ -1,17 +1,21 @@
-"""Rules of the house that no tool checks."""
+"""The project's rules that no tool checks."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.factories import ROOT
 
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+CLAUSE = re.compile(r"\s*(What|Who|Whoever|Whether|So many|One's)\b")
 OURS = [ROOT / name for name in TRACKED if name.endswith(".py") and not name.startswith("webapp/migrations/versions")]
 
 
@@ -42,11 +46,29 @@ def test_files_hold_one_idea_and_stay_readable() -> None:
     assert long == {}
 
 
-@pytest.mark.parametrize("place", ["static/vendor", "tests/support/vendor"])
-def test_vendored_files_are_the_ones_that_were_reviewed(place: str) -> None:
-    said = (ROOT / place / "VENDOR.md").read_text()
-    vendored = [path for path in (ROOT / place).iterdir() if path.suffix == ".js"]
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each docstring in a file, also of those below constants."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def test_docstrings_are_sentences_that_begin_with_their_verb_or_noun() -> None:
+    code = [path for path in OURS if path.relative_to(ROOT).parts[0] in ("webapp", "tasks")]
+    clauses = [
+        f"{path.relative_to(ROOT)}:{line}: {text.strip().splitlines()[0]}"
+        for path in code
+        for line, text in docstrings(path)
+        if CLAUSE.match(text)
+    ]
+    assert not clauses, "\n".join(["These docstrings begin with a clause; say what it does:", *clauses])
+
+
+@pytest.mark.parametrize("folder", ["static/vendor", "tests/support/vendor"])
+def test_vendored_files_are_the_ones_that_were_reviewed(folder: str) -> None:
+    reviewed = (ROOT / folder / "VENDOR.md").read_text()
+    vendored = [path for path in (ROOT / folder).iterdir() if path.suffix == ".js"]
     assert vendored
     for path in vendored:
-        assert path.name in said
-        assert hashlib.sha256(path.read_bytes()).hexdigest() in said
+        assert path.name in reviewed
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in reviewed

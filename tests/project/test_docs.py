@@ -1,4 +1,4 @@
-"""What the documents tell people to do can be done."""
+"""Tests that the commands and links in the documents work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = {"NAME", "NAMES", "ID", "CATEGORY", "…"}
 
 def commands(page: str) -> set[str]:
     found = [command.strip() for command in COMMAND.findall(page)]
-    # One that stands in quotes itself ends with them.
+    # A command inside quotes ends at the closing quote.
     return {command.partition('"')[0] if command.count('"') % 2 else command for command in found}
 
 

@@ -1,4 +1,4 @@
-"""The files that hosts read say the same to each of them, and the truth about the app."""
+"""Tests that the hosts' configuration files agree with each other and with the app."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEALTH = "/healthz"
 REQUIRED = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "OPENAI_API_KEY"}
 READ_BY_GUNICORN = {"HOST", "PORT", "WEB_CONCURRENCY", "WEB_THREADS"}
 SECONDS_BETWEEN = 5
-"""What the host's grace leaves after ours."""
+"""The remainder of the host's grace period after ours."""
 HEROKU_GRACE_SECONDS = 30
 
 
@@ -143,12 +143,15 @@ def test_the_doors_are_the_same_number_wherever_it_is_written() -> None:
 
 
 def interpolated(value: str, **given: str) -> str:
-    """What Compose makes of `${NAME:-default}`."""
+    """Return what Compose makes of `${NAME:-default}`."""
     return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: given.get(found[1]) or found[2], value)
 
 
 def test_compose_publishes_tls_alone_and_its_proxy_is_the_one_that_is_trusted() -> None:
-    """Port 8000 was published as plain http: nobody could sign in, and who called it chose their own address."""
+    """Check that port 8000 is not published as plain http.
+
+    Nobody could sign in there, and clients could choose their own address.
+    """
     published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
     assert published == {"caddy": ["80:80", "443:443", "443:443/udp"]}
     environment = COMPOSE["x-app"]["environment"]

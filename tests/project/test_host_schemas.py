@@ -1,4 +1,4 @@
-"""Each file for a host holds nothing but what its host reads: a misspelt key is passed over there, or refused."""
+"""Tests that each host's file contains only keys that the host reads: others are ignored there, or refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(file: str) -> Any:
 
 
 def faults(file: str, content: Any) -> list[str]:
-    """What the host's schema says against it."""
+    """Return the errors by the host's schema."""
     found = Draft7Validator(FILES[file][1]).iter_errors(content)
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in found]
 
@@ -71,7 +71,7 @@ WRONG: list[tuple[str, list[Any], Any]] = [
 
 @pytest.mark.parametrize(("file", "path", "value"), WRONG, ids=[f"{file} {path[-1]}" for file, path, _ in WRONG])
 def test_what_the_host_does_not_read_is_seen(file: str, path: list[Any], value: Any) -> None:
-    """Control: what these files held, or might; None takes a key away."""
+    """Check that the test can fail: these files had such keys, or might; None removes a key."""
     content = copy.deepcopy(read(file))
     place = content
     for step in path[:-1]:

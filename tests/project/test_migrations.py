@@ -1,4 +1,4 @@
-"""The database that a release makes is the one the models describe."""
+"""Tests that the migrations create the database that the models describe."""
 
 from __future__ import annotations
 

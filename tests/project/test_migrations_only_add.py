@@ -1,7 +1,7 @@
-"""A migration only adds, so that the code before it goes on working, during the release and after a rollback.
+"""Tests that a migration only adds, so that the previous code keeps working during the release and after a rollback.
 
-What takes something away is a contract: it says `contracts = "<revision>"`, the earlier migration that put the new way
-beside the old one. Judged by the SQL that it runs, so that nothing slips through in op.execute().
+A migration that removes something is a contract: it names `contracts = "<revision>"`, the earlier migration that added
+the replacement. Evaluated by the SQL that it runs, so that nothing is missed in op.execute().
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TAKES_AWAY = {
     "demands a value that older code does not write": r"ADD COLUMN (\S+) (?!.*(?:DEFAULT|GENERATED)).*NOT NULL",
     "deletes rows": r"^\s*(?:DELETE FROM|TRUNCATE) (\S+)",
 }
-# Taken away, unless the same migration puts one of the same name back: a widened CHECK, an index with one more column.
+# Removed, unless the same migration creates one of the same name: a widened CHECK, an index with one more column.
 REPLACED = {
     "drops a constraint": (r"DROP CONSTRAINT (?:IF EXISTS )?(\S+)", r"ADD CONSTRAINT {} "),
     "drops an index": (r"DROP INDEX (?:IF EXISTS )?(\S+)", r"CREATE (?:UNIQUE )?INDEX {} "),
 }
-# On a table that was there before, these refuse rows that older code may write.
+# On an existing table, these refuse rows that older code may write.
 NARROWS = {
     "adds a rule": r"ALTER TABLE (\S+) ADD CONSTRAINT (\S+)",
     "adds a unique index": r"CREATE UNIQUE INDEX (\S+) ON (\S+)",
@@ -43,7 +43,7 @@ NARROWS = {
 
 
 def sql_of(upgrade: Callable[[], None]) -> list[str]:
-    """The statements that a migration runs."""
+    """Return the statements that a migration runs."""
     written = io.StringIO()
     context = MigrationContext.configure(dialect_name="postgresql", opts={"as_sql": True, "output_buffer": written})
     with Operations.context(context):
@@ -52,7 +52,7 @@ def sql_of(upgrade: Callable[[], None]) -> list[str]:
 
 
 def taken_away(statements: list[str]) -> list[str]:
-    """What the statements take from code that does not know of them."""
+    """Return what the statements remove from code that does not know them."""
     made = {found[1] for statement in statements if (found := re.search(r"CREATE TABLE (\S+)", statement))}
     dropped = {
         found[1] for statement in statements if (found := re.search(r"DROP (?:CONSTRAINT|INDEX) (\S+)", statement))

@@ -1,4 +1,4 @@
-"""The files that tools and contributors look for at the root say the same as the project does."""
+"""Tests that the root files for tools and contributors agree with the project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def test_the_hooks_before_a_commit_are_the_commands_of_make_lint() -> None:
     (source,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert source["repo"] == "local"  # any other would bring versions of its own
+    assert source["repo"] == "local"  # any other would bring its own versions
     assert [hook["entry"] for hook in source["hooks"]] == commands_of("lint")
     for hook in source["hooks"]:
         assert (hook["language"], hook["pass_filenames"], hook["always_run"]) == ("system", False, True)

@@ -1,4 +1,4 @@
-"""What the README says is what the code does."""
+"""Tests that the README agrees with the code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def table_after(heading: str) -> list[list[str]]:
-    """The rows of the first table under a heading, without its head."""
+    """Return the rows of the first table under a heading, without its header."""
     rows = [line for line in README.split(heading, 1)[1].splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]][: len(State)]
 

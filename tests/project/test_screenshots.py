@@ -1,4 +1,4 @@
-"""The pictures that pages show are there, none is kept that no page shows, and they stay small."""
+"""Tests that all pictures of the pages exist, that none is unused, and that they stay small."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMED = re.compile(r"""<(?:img|source) [^>]*src(?:set)?="([^"]+)"|!\[[^\]]*\]\((
 
 
 def named(page: Path) -> set[Path]:
-    """The pictures that a page shows."""
+    """Return the pictures that a page shows."""
     return {(page.parent / (attribute or link)).resolve() for attribute, link in NAMED.findall(page.read_text())}
 
 

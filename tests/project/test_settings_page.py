@@ -1,4 +1,4 @@
-"""docs/settings.md says what the settings say."""
+"""Tests that docs/settings.md agrees with the settings."""
 
 from __future__ import annotations
 

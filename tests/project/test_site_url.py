@@ -1,4 +1,4 @@
-"""A site whose address is plain http does not start, and says why; `python -m tasks preflight` says it too."""
+"""Tests that a site with a plain http URL does not start and says why. `python -m tasks preflight` says it, too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_it_does_not_start_at_an_address_where_nobody_could_sign_in(addresses: d
 
 @pytest.mark.parametrize("address", ["https://waybill.example", "http://localhost:8000"])
 def test_it_starts_where_browsers_keep_the_cookie(addresses: dict[str, str], address: str) -> None:
-    """Control."""
+    """Check that the test can fail."""
     ended = completed(START["web"], factories.environment(addresses, APP_BASE_URL=address, **REAL))
     assert ended.returncode == 0, ended.stderr
 

@@ -1,4 +1,4 @@
-"""A process that is set up wrongly does not start, and says in one line which setting is wrong."""
+"""Tests that a misconfigured process does not start, and names the wrong setting in one line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_web_process_refuses_to_start_without_a_secret_of_its_own(addresses:
 
 @pytest.fixture
 def as_hosts_write_it(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The same database, by the scheme of hosts, with a password that has to be encoded, and with a parameter."""
+    """Return the same database with a host's URL scheme, a password that must be encoded, and a parameter."""
     with factories.role_with_few_connections(addresses, 20, password="p@ss%word/#") as ours:
         url = make_url(ours["DATABASE_URL"]).set(drivername="postgres")
         address = url.update_query_dict({"sslmode": "prefer"}).render_as_string(hide_password=False)

@@ -1,1 +1,1 @@
-"""`make screenshots`: the main pages as pictures in docs/img, made by the app itself over states it really is in."""
+"""`make screenshots`: takes pictures of the main pages for docs/img, in states that the app really reaches."""

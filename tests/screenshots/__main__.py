@@ -1,6 +1,6 @@
 """python -m tests.screenshots [--to DIRECTORY]      takes the pictures of the README and of docs/pictures.md
 
-Starts a site of its own, has a day's work done on it, and photographs the pages. Needs Chromium. Exit code 2 without.
+Starts its own site, plays a day of work on it, and photographs the pages. Needs Chromium; exits 2 without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.factories import ROOT
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Take all of them. 0: they are there; 2: there is no browser."""
+    """Take all pictures. Returns 0 if that worked, 2 if there is no browser."""
     parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description="Takes the pictures of the pages.")
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "img", metavar="DIRECTORY")
     directory: Path = parser.parse_args(arguments).to

@@ -1,4 +1,4 @@
-"""Which pictures there are, and how they are taken: one browser, a fixed size, colours and zone of its own."""
+"""Defines and takes the pictures: one browser with a fixed size, colour scheme and time zone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST_BYTES, LARGEST_SUM = 120_000, 1_500_000
 
 @dataclass(frozen=True)
 class Picture:
-    """A page as one person sees it. `height` None: the whole page. `who` None: nobody is signed in."""
+    """A page as one user sees it. `height` None is the whole page. `who` None is an anonymous visitor."""
 
     name: str
     address: str
@@ -35,7 +35,7 @@ class Picture:
 
 
 def pictures(jobs: Mapping[str, uuid.UUID], replay_id: uuid.UUID) -> list[Picture]:
-    """All of them, over these jobs of the story."""
+    """Return all pictures, with these jobs of the scenario."""
     result, running = f"/jobs/{jobs['result']}", f"/jobs/{jobs['running']}"
     return [
         Picture("home-light", "/"),
@@ -58,7 +58,7 @@ def pictures(jobs: Mapping[str, uuid.UUID], replay_id: uuid.UUID) -> list[Pictur
 
 
 class Camera:
-    """Takes pictures of the site at an address. A person signs in once a size."""
+    """Takes pictures of the site at an address. A user signs in once per size."""
 
     def __init__(self, browser: Browser, address: str) -> None:
         self._browser = browser
@@ -66,7 +66,7 @@ class Camera:
         self._cookies: dict[str, list[object]] = {}
 
     def take(self, picture: Picture) -> bytes:
-        """The picture as a small PNG. Raises AssertionError when the page is not a good one."""
+        """Return the picture as a small PNG. Raises AssertionError if the page shows an error."""
         context = self._browser.new_context(
             base_url=self._address,
             viewport={"width": picture.width, "height": picture.height or 700},
@@ -109,7 +109,7 @@ def _fit(page: Page, width: int) -> None:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture with a palette: pages have few colours, and a repository keeps every file for ever."""
+    """Return the same picture with a palette: pages have few colours, and a repository keeps every file forever."""
     out = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:
         few = image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE)
@@ -118,7 +118,7 @@ def small(png: bytes) -> bytes:
 
 
 def keep(directory: Path, taken: Mapping[str, bytes]) -> None:
-    """Write them, and nothing else, into the directory. Raises AssertionError when they are too large to be kept."""
+    """Write the pictures, and nothing else, into the directory. Raises AssertionError if they are too large."""
     large = {name: len(png) for name, png in taken.items() if len(png) > LARGEST_BYTES}
     assert not large, f"larger than {LARGEST_BYTES} bytes: {large}"
     assert sum(map(len, taken.values())) <= LARGEST_SUM

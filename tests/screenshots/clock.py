@@ -1,7 +1,7 @@
-"""A database whose clock stands still and is moved by hand, so that each run of the pictures shows the same times.
+"""A database whose clock stands still and is set by hand, so that each run of the pictures shows the same times.
 
-The app has one clock, the database's. Here its two functions are found in `public` before those of PostgreSQL, also by
-the defaults of the tables, which are made after them.
+The app has one clock, the database's. Here its two functions are found in `public` before those of PostgreSQL, even by
+the defaults of the tables, which are created later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 NOW = datetime(2026, 3, 12, 14, 32, 10, tzinfo=UTC)
-"""The moment at which the pictures are taken: a Thursday afternoon."""
+"""The time at which the pictures are taken: a Thursday afternoon."""
 
 _HANDS = """
 CREATE TABLE standing_clock (at timestamptz NOT NULL);
@@ -22,7 +22,7 @@ CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
 
 
 class StandingClock:
-    """Put it into a database that has no tables yet."""
+    """Installs the clock in a database that has no tables yet."""
 
     def __init__(self, database_url: str) -> None:
         self._connection = psycopg.connect(database_url, autocommit=True)
@@ -32,7 +32,7 @@ class StandingClock:
         self.set(NOW)
 
     def set(self, at: datetime) -> None:
-        """It is that moment now, for everybody who asks this database."""
+        """Set the time for everybody who uses this database."""
         self._connection.execute("UPDATE standing_clock SET at = %s", [at])
 
     def close(self) -> None:
@@ -40,5 +40,5 @@ class StandingClock:
 
 
 def before(**how_long: float) -> datetime:
-    """A moment so long before that of the pictures: `before(hours=2)`."""
+    """Return a time before that of the pictures: `before(hours=2)`."""
     return NOW - timedelta(**how_long)

@@ -1,4 +1,7 @@
-"""What Mara handed in, and what the AI service answers about it. Made up; no place, person or firm is meant."""
+"""The documents that Mara hands in, and the AI service's responses.
+
+Fictional; no real place, person or firm is meant.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ SHORT: dict[str, Any] = {"length": "medium", "form": "prose"}
 
 @dataclass(frozen=True)
 class Paper:
-    """One document, the work that is asked for, and the answer to it; None: nobody gets to answer."""
+    """One document, the requested work, and the response; None if there is no response."""
 
     title: str
     filename: str | None
@@ -28,7 +31,7 @@ class Paper:
 
 
 def pdf_file(*paragraphs: str) -> bytes:
-    """The same bytes each time: it names no date of its own."""
+    """Build the PDF with the same bytes each time: it contains no date."""
     file, style = io.BytesIO(), getSampleStyleSheet()["Normal"]
     SimpleDocTemplate(file, invariant=1).build([Paragraph(text, style) for text in paragraphs])
     return file.getvalue()
@@ -115,7 +118,7 @@ _SENTENCES = (
 
 
 def annual_report() -> bytes:
-    """A report of about 180,000 characters, which goes to the AI service in eight parts."""
+    """Return a report of about 180,000 characters, which goes to the AI service in eight parts."""
     paragraphs = []
     for chapter, name in enumerate(_CHAPTERS, 1):
         paragraphs.append(f"{chapter}. {name}")

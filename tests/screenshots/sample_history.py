@@ -1,6 +1,6 @@
-"""The day behind the operator's pages: other people's jobs, and a night in which the AI service refused the key.
+"""The day behind the operators' pages: other users' jobs, and a night in which the AI service rejected the key.
 
-Made by the ledger's own functions while no worker is there, each step at its moment by the standing clock.
+Created by the ledger's own functions while no worker runs, each step at its time by the standing clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = ("Offer", "Letter", "Minutes", "Invoice", "Report", "Plan", "Rules")
 
 
 class Past:
-    """Plays the day, hour by hour, by a fixed draw."""
+    """Plays the day, hour by hour, with a fixed random seed."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -46,7 +46,7 @@ class Past:
             self._people = [factories.make_account(session, email) for email in PEOPLE]
 
     def play(self) -> uuid.UUID:
-        """The whole day. The id of the replay that put the stopped jobs back."""
+        """Play the whole day. Returns the id of the replay that put the stopped jobs back."""
         for hour in range(23, REFUSED_HOURS, -1):
             self._hour(hour)
         self._refused(REFUSED_AT)
@@ -58,7 +58,7 @@ class Past:
         return replay_id
 
     def _hour(self, hour: int) -> None:
-        """The jobs of the hour that began so many hours ago: a few, and at night one."""
+        """Create the jobs of the hour that began this many hours ago: a few, and at night one."""
         for minute in sorted(self._draw.sample(range(2, 58), 1 if hour in NIGHT else self._draw.randint(3, 7))):
             self._one(before(hours=hour) + timedelta(minutes=minute, seconds=self._draw.randint(0, 59)))
 
@@ -68,7 +68,7 @@ class Past:
         return Paper(title, f"{self._number}.txt", "txt", f"{title}. The harbour committee met.".encode())
 
     def _one(self, at: datetime) -> None:
-        """A job of somebody: most are saved at once, some after a retry, one in twenty stops."""
+        """Create a job: most are saved at once, some after a retry, one in twenty fails."""
         job_id = self._stage.hand_in(self._draw.choice(self._people), self._paper(), at)
         luck = self._draw.random()
         at += timedelta(seconds=self._draw.uniform(0.4, 6))
@@ -119,7 +119,7 @@ class Past:
             transitions.succeed(session, claim, text="The committee met.", facts={"model": MODEL})
 
     def _refused(self, at: datetime) -> None:
-        """The AI service does not take the site's key any more: the job stops, and so does the lane."""
+        """Have the AI service reject the site's key: the job fails, and the lane is stopped."""
         job_id = self._stage.hand_in(self._draw.choice(self._people), self._paper(), at)
         claim = self._claim(job_id, at + timedelta(seconds=1))
         call_id = self._ask(claim)
@@ -131,7 +131,7 @@ class Past:
             lanes.stop(session, self._stage.settings.lane, category=Category.AUTH, code="invalid_api_key")
 
     def _met_a_stopped_lane(self, at: datetime) -> None:
-        """A job that waits behind the stopped lane until its deadline."""
+        """Create a job that waits behind the stopped lane until its deadline."""
         job_id = self._stage.hand_in(self._draw.choice(self._people), self._paper(), at)
         refused = self._try_to_claim(job_id, at + timedelta(seconds=1))
         assert refused == Refused("lane"), refused
@@ -140,7 +140,7 @@ class Past:
             assert transitions.end_at_deadline(session, job_id) is State.FAILED
 
     def _put_right(self, at: datetime, count: int) -> uuid.UUID:
-        """The operator sets a new key, opens the lane, and puts back what had stopped, twelve a minute."""
+        """Have the operator set a new key, open the lane, and replay the failed jobs, twelve a minute."""
         stage = self._stage
         queue, terms = stage.settings.queue_name, stage.settings.replay_terms
         stage.clock.set(at)

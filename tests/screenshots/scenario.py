@@ -1,4 +1,4 @@
-"""What Mara did before the pictures are taken. At the end one of her jobs is in each of the seven states."""
+"""Mara's work before the pictures are taken. At the end she has a job in each of the seven states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELD = {"mode": "gate", "name": "held"}
 
 
 def play(stage: Stage) -> Mapping[str, uuid.UUID]:
-    """Her jobs, by the word that pictures know them by. The worker is frozen after it."""
+    """Create her jobs and return them by the names that pictures use. The worker is frozen afterwards."""
     mara = stage.account(MARA)
     stage.make_token(MARA, "nightly report", before(days=12))
     stage.work_off(mara, sample_documents.LEASE_PAPER, before(days=3, hours=4), words="Lease of the shed")
@@ -49,7 +49,7 @@ def play(stage: Stage) -> Mapping[str, uuid.UUID]:
 
 
 def _begin_the_report(stage: Stage, mara: uuid.UUID) -> uuid.UUID:
-    """The first parts are answered at once; those that follow are held, as many as may be asked about together."""
+    """Begin the report: the first parts get responses at once; the next ones are held, up to the concurrency limit."""
     for number in range(1, PARTS_DONE + 1):
         stage.fake.script([{"mode": "ok", "text": "The year began with a storm."}], marker=f"This is part {number} of")
     job_id = stage.begin(mara, sample_documents.REPORT_PAPER, before(seconds=80), HELD, words="This is part")
@@ -59,7 +59,7 @@ def _begin_the_report(stage: Stage, mara: uuid.UUID) -> uuid.UUID:
 
 
 def change_her_mind(stage: Stage) -> uuid.UUID:
-    """A job that is cancelled before anybody took it; to be played while there is no worker."""
+    """Cancel a job before a worker took it. Call it while there is no worker."""
     mara = stage.account(MARA)
     job_id = stage.hand_in(mara, sample_documents.NEWSLETTER_PAPER, before(days=1, hours=2))
     with stage.database.transaction() as session:

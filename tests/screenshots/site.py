@@ -1,4 +1,4 @@
-"""The site that is photographed: services of its own, the real web process and worker, and an AI service by script."""
+"""The site that is photographed: its own services, the real web process and worker, and a scripted AI service."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _DRAWN = random.Random("waybill")
 
 
 def drawn_id() -> uuid.UUID:
-    """An id as any other, and the same one in each run: its beginning is the reference that pages show."""
+    """Return an id that looks random but is the same in each run: it starts the reference that pages show."""
     return uuid.UUID(int=_DRAWN.getrandbits(128), version=4)
 
 
 class Stage:
-    """What happens on the site before the pictures are taken."""
+    """Creates the events on the site before the pictures are taken."""
 
     def __init__(
         self, address: str, told: dict[str, str], settings: Settings, fake: FakeProvider, clock: StandingClock
@@ -65,19 +65,19 @@ class Stage:
         self._connection.connection_pool.disconnect()
 
     def account(self, email: str) -> uuid.UUID:
-        """The account's id."""
+        """Return the account's id."""
         with self.database.transaction() as session:
             return session.execute(select(Account.id).where(Account.email == email)).scalar_one()
 
     def make_token(self, email: str, name: str, at: datetime) -> None:
-        """A token that a program would use."""
+        """Create an API token."""
         self.clock.set(at)
         owner = self.account(email)
         with self.database.transaction() as session:
             make_token(session, owner, name)
 
     def hand_in(self, owner: uuid.UUID, paper: Paper, at: datetime) -> uuid.UUID:
-        """Record the job at that moment, as the web process does. Nobody has been told of it yet."""
+        """Record the job at that time, as the web process does, without notifying the worker yet."""
         self.clock.set(at)
         intent = Intent(owner, paper.title, paper.workflow, 1, paper.options)
         document = NewDocument(paper.content, paper.kind, paper.filename)
@@ -85,14 +85,14 @@ class Stage:
             return accept_job(session, intent, document, self.settings.terms).job_id
 
     def begin(self, owner: uuid.UUID, paper: Paper, at: datetime, step: dict[str, Any], *, words: str) -> uuid.UUID:
-        """Hand in, with this step as the AI service's script for requests with these words, and let the worker know."""
+        """Hand in, with this step as the AI service's script for requests with these words, and notify the worker."""
         self.fake.script([step], marker=words)
         job_id = self.hand_in(owner, paper, at)
         self._dispatcher.dispatch_now(job_id)
         return job_id
 
     def work_off(self, owner: uuid.UUID, paper: Paper, at: datetime, *, words: str, seconds: float = 21) -> uuid.UUID:
-        """Hand in, and have the AI service answer so many seconds later."""
+        """Hand in, and have the AI service respond this many seconds later."""
         answer = {"mode": "gate", "name": words, "text": paper.answer, "model": MODEL}
         job_id = self.begin(owner, paper, at, answer, words=words)
         self.wait_for_requests(words)
@@ -102,7 +102,7 @@ class Stage:
         return job_id
 
     def wait_for_requests(self, words: str, count: int = 1) -> None:
-        """Wait until the AI service has so many requests with these words."""
+        """Wait until the AI service has received this many requests with these words."""
         self.fake.wait_for(lambda: sum(words.encode() in seen.body for seen in self.fake.requests) >= count, timeout=60)
 
     def wait_for(self, job_id: uuid.UUID, state: State) -> None:
@@ -110,7 +110,7 @@ class Stage:
         factories.wait_until(lambda: self.state_of(job_id) is state, within=60, what=lambda: f"{state}: {self._log()}")
 
     def wait_for_parts(self, job_id: uuid.UUID, done: int) -> None:
-        """Wait until so many parts of it are saved."""
+        """Wait until this many of its parts are saved."""
         factories.wait_until(
             lambda: self._parts_of(job_id) == done, within=60, what=lambda: f"{done} parts: {self._log()}"
         )
@@ -129,19 +129,20 @@ class Stage:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A worker that lives while the block runs."""
+        """Run a worker while the block runs."""
         with worker(self._variables, slots=8) as self.worker:
             factories.wait_until(self._seen_now, within=60, what=self._log)
             yield
         self.worker = None
 
     def freeze(self) -> None:
-        """From here on everything stays as it is: the worker gets no more time, and the clock shows NOW."""
+        """Freeze everything as it is: the worker gets no more time, and the clock shows NOW."""
         assert self.worker is not None
         self.clock.set(NOW)
         factories.wait_until(self._seen_now, within=60, what=self._log)
         self.worker.signal(signal.SIGSTOP)
-        with self.database.transaction() as session:  # its name begins with that of the machine that takes the pictures
+        # the worker's name begins with that of the machine that takes the pictures
+        with self.database.transaction() as session:
             session.execute(update(Worker).values(name=WORKER))
             session.execute(update(Job).where(Job.claimed_by.is_not(None)).values(claimed_by=WORKER))
 
@@ -151,14 +152,14 @@ class Stage:
 
 
 def variables(addresses: dict[str, str], fake: FakeProvider) -> dict[str, str]:
-    """What the site's processes are told. A lease lasts longer than the steps that the clock makes."""
+    """Return the environment of the site's processes. A lease lasts longer than the steps of the clock."""
     ours = {"QUEUE_NAME": "waybill", "JOBS_PER_DAY": "100", "JOBS_AT_ONCE": "20", "AI_MODEL": MODEL}
     return {**addresses, **asking(fake), **ours, "LEASE_SECONDS": "100"}
 
 
 @contextmanager
 def stage() -> Iterator[Stage]:
-    """Everything but the worker, running; gone after the block."""
+    """Run everything but the worker; gone after the block."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(temporary_directory()))
         found = stack.enter_context(services(directory, throwaway=True))

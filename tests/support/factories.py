@@ -1,4 +1,4 @@
-"""How a test makes the things it needs, by the house's own doors."""
+"""Factories for what tests need, using the project's own functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TEXT = b"The harbour committee met in March. The north pier will be closed until
 
 
 def settings(addresses: dict[str, str], **changed: Any) -> Settings:
-    """Settings over these services, with the times of a test."""
+    """Return settings for these services, with the times of a test."""
     values: dict[str, Any] = {
         "database_url": addresses["DATABASE_URL"],
         "redis_url": addresses["REDIS_URL"],
@@ -47,14 +47,14 @@ def settings(addresses: dict[str, str], **changed: Any) -> Settings:
         "ai_provider": "local",
         "queue_name": QUEUE,
         "proxy_hops": 0,
-        "jobs_per_day": 0,  # a test hands in as much as it likes, unless it is about limits
+        "jobs_per_day": 0,  # tests have no limits, unless they are about them
         "jobs_at_once": 0,
     }
     return Settings(**{**values, **changed})
 
 
 def environment(addresses: dict[str, str], **changed: str) -> dict[str, str]:
-    """The environment of a child process over these services."""
+    """Return the environment of a child process for these services."""
     base = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     ours = {"WAYBILL_DEMO": "1", "AI_PROVIDER": "local", "QUEUE_NAME": QUEUE, "PYTHONWARNINGS": "ignore"}
     ours |= {"JOBS_PER_DAY": "0", "JOBS_AT_ONCE": "0"}
@@ -68,10 +68,13 @@ def migrate(addresses: dict[str, str]) -> None:
 
 @contextmanager
 def own_database(address: str, *, template: bool = False) -> Iterator[str]:
-    """Make a database on the server of this address; dropped at the end. `template`: a copy of the one named there."""
+    """Create a database on the server of this address; dropped at the end.
+
+    `template` copies the database named there.
+    """
     name = f"waybill_test_{uuid.uuid4().hex[:8]}"
     url = make_url(address).set(drivername="postgresql+psycopg")
-    # Nobody may be connected to a template.
+    # A template must have no connections.
     server = create_engine(url.set(database="postgres") if template else url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}{f' TEMPLATE {url.database}' if template else ''}"))
@@ -87,7 +90,7 @@ def own_database(address: str, *, template: bool = False) -> Iterator[str]:
 def role_with_few_connections(
     addresses: dict[str, str], limit: int, *, password: str = "few"
 ) -> Iterator[dict[str, str]]:
-    """The same services, with a database user that may hold so many connections; gone at the end."""
+    """Yield the same services, with a database user that may hold this many connections; dropped at the end."""
     url = make_url(addresses["DATABASE_URL"])
     name = f"few_{uuid.uuid4().hex[:8]}"
     server = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
@@ -109,20 +112,20 @@ def role_with_few_connections(
 
 
 def refuse_a_redis_in_use(address: str) -> None:
-    """The tests empty their Redis. One that holds anything is somebody's."""
+    """Refuse a Redis that holds anything: the tests empty it, and it belongs to somebody."""
     with redis.Redis.from_url(address) as connection:
         if connection.dbsize():
             raise SystemExit("REDIS_URL points at a Redis that is in use. The tests would empty it; give them another.")
 
 
 def empty_redis(address: str) -> None:
-    """No key in it. Over a connection that is closed again, since some tests count them."""
+    """Delete all keys, over a connection that is closed again, since some tests count connections."""
     with redis.Redis.from_url(address) as connection:
         connection.flushdb()
 
 
 def empty(session: Session) -> None:
-    """No row in any table. DELETE, since TRUNCATE makes new files for thirty tables, of which most are empty."""
+    """Delete all rows. DELETE, since TRUNCATE creates new files for thirty tables, of which most are empty."""
     session.execute(_empty())
 
 
@@ -130,27 +133,27 @@ def empty(session: Session) -> None:
 def _empty() -> TextClause:
     tables = [table.name for table in reversed(Base.metadata.sorted_tables)]
     deletes = " ".join(f"DELETE FROM {name};" for name in tables if name != "decisions")
-    # A trigger keeps each row of the decisions. All in one go: there are two thousand tests.
+    # A trigger protects each row of the decisions. One statement for all tables, because there are two thousand tests.
     return text(f"DO $$ BEGIN IF EXISTS (SELECT 1 FROM decisions) THEN TRUNCATE decisions; END IF; {deletes} END $$")
 
 
 def make_account(
     session: Session, email: str | None = None, role: Role = Role.USER, password_hash: str = "-"
 ) -> uuid.UUID:
-    """An account and a session of it, for tests that do not sign in; without a usable password, unless one is given.
+    """Create an account and a session, for tests that do not sign in; without a usable password, unless one is given.
 
-    The session has the id of the account, so that `Person` and `seeing.sign_in` know it.
+    The session has the id of the account, so that `Person` and `session_and_axe.sign_in` know it.
     """
     address = email or f"{uuid.uuid4().hex[:12]}@example.org"
     account = Account(email=address, password_hash=password_hash, role=role)
     session.add(account)
-    session.flush()  # the id is wanted now
+    session.flush()  # the id is needed now
     begin_session(session, account.id)
     return account.id
 
 
 def begin_session(session: Session, account_id: uuid.UUID) -> None:
-    """Begin the session that has the id of its account, unless it is there."""
+    """Create the session that has the id of its account, unless it exists."""
     session.merge(BrowserSession(id=account_id, account_id=account_id, stamp=0))
 
 
@@ -164,7 +167,7 @@ def submit(
     limits: Limits = NO_LIMITS,
     **intent: Any,
 ) -> AcceptedJob:
-    """A job, recorded the way the web does it."""
+    """Record a job as the web app does."""
     wanted: dict[str, Any] = {
         "title": "Harbour report",
         "workflow": "summary",
@@ -180,7 +183,7 @@ def submit(
 
 
 def claim(session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, worker: str = "somebody") -> Claim:
-    """A claim that is given."""
+    """Return a claim on the job."""
     claim = transitions.claim(
         session, job_id, worker=worker, lane="local", lease_seconds=lease_seconds, reservation_seconds=120
     )
@@ -189,35 +192,38 @@ def claim(session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, wor
 
 
 def let_the_lease_run_out(session: Session, job_id: uuid.UUID) -> None:
-    """Move the end of the lease into the past, as time would."""
+    """Move the end of the lease into the past."""
     session.execute(
         text("UPDATE jobs SET lease_expires_at = now() - interval '1 second' WHERE id = :id"), {"id": job_id}
     )
 
 
 def let_the_wait_be_over(session: Session, job_id: uuid.UUID) -> None:
-    """Move a scheduled retry to now, as time would."""
+    """Move a scheduled retry to now."""
     session.execute(text("UPDATE deliveries SET not_before = now(), due_at = now() WHERE job_id = :id"), {"id": job_id})
 
 
 def state_of(session: Session, job_id: uuid.UUID) -> State:
-    """Where the job is."""
+    """Return the state of the job."""
     return State(session.execute(text("SELECT state FROM jobs WHERE id = :id"), {"id": job_id}).scalar_one())
 
 
 def count(session: Session, table: str) -> int:
-    """How many rows a table has."""
+    """Return how many rows a table has."""
     return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
 def open_lane(database: Database, lane: str) -> None:
-    """What an operator does after the cause was put right."""
+    """Open the lane, as an operator does once the cause is fixed."""
     with database.transaction() as session:
         operator_actions.open_lane(session, QUEUE, lane, by="ops", note=None, spread_seconds=0)
 
 
 def let_all_meet_the_refused_key(database: Database, lane: str, jobs: Collection[uuid.UUID]) -> None:
-    """Wait until each has failed of it. The lane that each of them stops is opened for the others, and at the end."""
+    """Wait until the rejected key has failed each job.
+
+    Opens the lane that each of them stops for the next, and at the end.
+    """
 
     def all_failed() -> bool:
         with database.transaction() as session:
@@ -229,7 +235,7 @@ def let_all_meet_the_refused_key(database: Database, lane: str, jobs: Collection
 
 
 def constraints(session: Session) -> set[tuple[str, str]]:
-    """Every constraint and index of the database, by name and by what it says."""
+    """Return every constraint and index of the database, by name and definition."""
     return {
         (name, definition)
         for query in (
@@ -242,7 +248,7 @@ def constraints(session: Session) -> set[tuple[str, str]]:
 
 
 def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:
-    """Run these in threads that start together, and give what each returned or raised."""
+    """Run these in threads that start together, and return what each returned or raised."""
     barrier = threading.Barrier(len(works))
 
     def run(work: Callable[[], T]) -> T | Exception:
@@ -259,7 +265,7 @@ def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:
 def wait_until(
     fact: Callable[[], Any], *, within: float = 20, every: float = 0.02, what: str | Callable[[], str] = ""
 ) -> Any:
-    """Ask until the answer is true, and give it. Fails when it does not become true in time."""
+    """Poll until the result is true, and return it. Fails if it does not become true in time."""
     until = time.monotonic() + within
     while True:
         found = fact()

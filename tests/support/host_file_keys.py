@@ -1,6 +1,6 @@
 """The keys that three hosts read, from their references: none of them publishes a schema that may be copied.
 
-Read on 30 November 2026. As JSON Schemas, so that each file is held against them as against a published one.
+Read on 30 November 2026. Written as JSON Schemas, so that each file is checked against them like a published one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ANYTHING: Schema = {}
 
 
 def keys(names: str, *, needed: str = "", **known: Schema) -> Schema:
-    """An object with these keys and no others; those that are not described may hold anything."""
+    """Return an object with these keys and no others; those without a schema may hold anything."""
     return {
         "type": "object",
         "properties": {**dict.fromkeys([*names.split(), *needed.split()], ANYTHING), **known},
@@ -32,7 +32,7 @@ def seconds(least: int, most: int) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
-# digitalocean/godo, apps.gen.go, 24 July 2026: what doctl reads an app spec into.
+# digitalocean/godo, apps.gen.go, 24 July 2026: the structs into which doctl reads an app spec.
 DO_NAME: Schema = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}[a-z0-9]$"}
 DO_SOURCES = [{"required": [name]} for name in ("git", "github", "gitlab", "bitbucket", "image")]
 DO_ENVS = all_of(keys("key value scope", needed="key", type={"enum": ["GENERAL", "SECRET"]}))
@@ -63,10 +63,10 @@ DO_DATABASE: Schema = {
         engine={"enum": ["MYSQL", "PG", "REDIS", "MONGODB", "KAFKA", "OPENSEARCH", "VALKEY"]},
         production=YES_OR_NO,
     ),
-    # A production database is a cluster that is there already.
+    # A production database is an existing cluster.
     "if": {"properties": {"production": {"const": True}}, "required": ["production"]},
     "then": {"required": ["cluster_name"]},
-    # App Platform makes a development database of PostgreSQL only.
+    # App Platform creates a development database of PostgreSQL only.
     "else": {"properties": {"engine": {"const": "PG"}}},
 }
 DIGITALOCEAN = keys(
@@ -132,7 +132,7 @@ FLY = keys(
 
 # Render's Blueprint YAML reference.
 RENDER_VALUE = keys("value", needed="key", key=TEXT, generateValue=YES_OR_NO)
-"""What an environment group may hold: it references nothing, and is never asked for."""
+"""The values of an environment group: it references nothing, and asks for nothing."""
 RENDER_ENVS = all_of(
     {
         "oneOf": [

@@ -8,7 +8,7 @@ import subprocess
 from tests.support.processes.fork_server import ROOT
 
 SURROUNDINGS = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-"""Without what an outer `make` hands down: its flags and its ARGS would be those of the inner one too."""
+"""The environment without the variables of an outer `make`: its flags and ARGS would apply to the inner one, too."""
 
 
 def make(*arguments: str) -> list[str]:

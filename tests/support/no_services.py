@@ -1,4 +1,4 @@
-"""Leaves out every test that needs PostgreSQL, Redis or a browser: a pytest plugin for `make check`.
+"""A pytest plugin for `make check` that leaves out every test that needs PostgreSQL, Redis or a browser.
 
 It deselects the tests that ask for the `addresses` fixture, and those that are marked for killed processes, races or a
 browser. It removes the addresses of services from the environment, and fails a test that starts a server by itself.

@@ -1,4 +1,4 @@
-"""Holds every answer of the API to the document that describes it, whichever test asked."""
+"""Checks every API response of every test against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _known: weakref.WeakKeyDictionary[Flask, dict[str, Any]] = weakref.WeakKeyDictio
 
 
 class NotAsDescribed(AssertionError):
-    """An answer that the document does not allow."""
+    """Raised for a response that the document does not allow."""
 
 
 class CheckedClient(FlaskClient):
-    """A test client that compares the answers of the API with the document."""
+    """A test client that compares the API's responses with the document."""
 
     def open(self, *arguments: Any, **more: Any) -> TestResponse:
         answer = super().open(*arguments, **more)
@@ -33,31 +33,31 @@ class CheckedClient(FlaskClient):
 
 
 def check(app: Any, answer: TestResponse) -> None:
-    """Raise NotAsDescribed unless the answer is one that the document has for this request."""
+    """Raise NotAsDescribed unless the document has this response for this request."""
     described = _known[app] if app in _known else _known.setdefault(app, description_of(app))
     asked = answer.request
     adapter = app.url_map.bind("localhost")
     try:
         rule, _ = adapter.match(asked.path, asked.method, return_rule=True)
-    except HTTPException as nowhere:  # no such address, or not by this method: an error, and a problem
+    except HTTPException as nowhere:  # no such route, or not by this method: an error, and a problem document
         if answer.status_code not in (404, 405) or answer.status_code != nowhere.code:
             raise NotAsDescribed(f"{asked.method} {asked.path}: {answer.status}") from None
         operation = None
     else:
         operation = described["paths"][path_of(rule.rule)].get(asked.method.lower())
     if answer.status_code == 500:
-        return  # nobody means to answer that; the test that made it says what it expects
+        return  # an unintended error; the test that provoked it checks it
     check_against(described, operation, answer.status_code, answer.headers, answer.data)
 
 
 def description_of(app: Any) -> dict[str, Any]:
-    """The document of this app, as a program receives it."""
+    """Return the document of this app, as a client receives it."""
     with app.test_request_context():
         return json.loads(json.dumps(document(app, services().settings)))
 
 
 def check_against(described: dict[str, Any], operation: Any, status: int, headers: Any, body: bytes) -> None:
-    """Compare status, media type, headers and body. `operation` None: the request met no route."""
+    """Compare status, media type, headers and body. `operation` None means that the request matched no route."""
     problem = {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     said = problem if operation is None else operation["responses"].get(str(status))
     if said is None:

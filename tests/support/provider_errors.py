@@ -1,4 +1,4 @@
-"""What must hold of every error that a provider raises, whatever the provider said."""
+"""Checks what must hold for every error that a provider raises, whatever its response was."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRETS = (KEY, "SECRETKEY", "DOCUMENTTEXT", "(fake)", "Bad Gateway", "PROXYPASS
 
 
 def assert_harmless(error: ProviderError) -> None:
-    """Nothing of the key, the document or the provider's words is in what a log or a row may keep of the error."""
+    """Check that no log or row of the error contains the key, the document or the provider's words."""
     told = "".join(traceback.format_exception(error)) + repr(error) + str(error) + repr(vars(error))
     assert not [secret for secret in SECRETS if secret in told]
     assert error.__cause__ is None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """Holds how a command ended."""
+    """Holds the result of a command."""
 
     command: str
     code: int
@@ -46,7 +46,7 @@ def run(command: str) -> Ended:
 
 
 def main(commands: list[str]) -> int:
-    """Run them all, and print each report as soon as its command has ended. Returns 1 if one failed, else 0."""
+    """Run all commands, and print each report as soon as its command has ended. Returns 1 if one failed, else 0."""
     codes = []
     with ThreadPoolExecutor(len(commands)) as threads:
         for ended in as_completed([threads.submit(run, command) for command in commands]):

@@ -1,4 +1,4 @@
-"""A worker, its provider and somebody's jobs, as a test sees them."""
+"""A worker, its provider and the jobs of an account, as a test sees them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHORT: dict[str, Any] = {
 
 
 class Site:
-    """A worker, its provider, and somebody's jobs."""
+    """A worker, its provider, and the jobs of an account."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ Opened = Callable[..., Any]
 
 
 def opener(addresses: dict[str, str], database: Database, account_id: uuid.UUID) -> Opened:
-    """`with open_site({"mode": "ok"}, slots=2, LEASE_SECONDS=1) as site:`"""
+    """Return `open_site`: `with open_site({"mode": "ok"}, slots=2, LEASE_SECONDS=1) as site:`"""
 
     @contextmanager
     def opened(*steps: dict[str, Any], slots: int = 4, **settings: Any) -> Iterator[Site]:

@@ -1,4 +1,4 @@
-"""A site without a worker: nothing moves but by a test's own hand on the ledger."""
+"""A site without a worker: nothing changes unless a test changes the ledger."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ The **north pier** is closed until August. See https://example.org/pier?of=harbo
 
 @dataclass
 class StillSite:
-    """Where it is, and its database."""
+    """The site's address, and its database."""
 
     address: str
     database: Database
@@ -45,7 +45,7 @@ class StillSite:
             return factories.make_account(session, email, role, password_hash)
 
     def window(self, chromium: Browser, account: uuid.UUID | None, **more: object) -> BrowserContext:
-        """A browser window in which this person is signed in; None: nobody."""
+        """Open a browser window that is signed in to this account; None for an anonymous one."""
         window = chromium.new_context(base_url=self.address, **more)  # type: ignore[arg-type]
         if account is not None:
             with self.database.transaction() as session:
@@ -54,14 +54,14 @@ class StillSite:
         return window
 
     def sql(self, statement: str, **values: object) -> None:
-        """What only time, or a fault, would do."""
+        """Run SQL that simulates the passing of time, or a fault."""
         with self.database.transaction() as session:
             session.execute(text(statement), values)
 
 
 @contextmanager
 def still_site(addresses: dict[str, str], **changed: str) -> Iterator[StillSite]:
-    """Runs while the block runs, over emptied services. `changed` is more of its environment."""
+    """Run the site while the block runs, over emptied services. `changed` is added to its environment."""
     settings = factories.settings(addresses)
     database = Database(settings, "waybill-test")
     with database.transaction() as session:
@@ -77,7 +77,7 @@ def still_site(addresses: dict[str, str], **changed: str) -> Iterator[StillSite]
 
 
 def in_every_state(bench: WebHarness) -> dict[State, uuid.UUID]:
-    """One job in each of the seven."""
+    """Create one job in each of the seven states."""
     running = bench.job(title="Being worked on")
     bench.read(bench.claim(running), done=3, total=8)
     cancelling, cancelled = bench.job(title="Cancelling"), bench.job(title="Cancelled")

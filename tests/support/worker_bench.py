@@ -1,4 +1,4 @@
-"""A site in background mode: its waits can be let pass, and its attempts and sweeps be made by hand, one at a time."""
+"""A site in background mode whose waits can be skipped, and whose attempts and sweeps run by hand, one at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support import factories
 
 
 def let_waits_pass(database: Database) -> None:
-    """Whatever is scheduled or postponed may run now, as if time had passed."""
+    """Make everything that is scheduled or postponed due now."""
     with database.transaction() as session:
         session.execute(
             text(
@@ -39,7 +39,7 @@ def let_waits_pass(database: Database) -> None:
 
 
 def hurrying(database: Database, fact: Callable[[], Any]) -> Callable[[], Any]:
-    """The fact, asked after all waits were let pass."""
+    """Return a condition that skips all waits before it is evaluated."""
 
     def hurried() -> Any:
         let_waits_pass(database)
@@ -49,7 +49,7 @@ def hurrying(database: Database, fact: Callable[[], Any]) -> Callable[[], Any]:
 
 
 class WorkerHarness:
-    """One worker's tools without its process."""
+    """The tools of one worker without its process."""
 
     def __init__(self, fake: FakeProvider, tools: Tools, account_id: uuid.UUID) -> None:
         self.fake = fake
@@ -63,7 +63,7 @@ class WorkerHarness:
             return factories.submit(session, self.account_id, content, **more).job_id
 
     def attempt(self, job_id: uuid.UUID) -> State | None:
-        """One attempt, whose time has come; the job's state after it."""
+        """Run one attempt, which must be due; return the job's state after it."""
         settings = self.tools.settings
         with self.database.transaction() as session:
             factories.let_the_wait_be_over(session, job_id)
@@ -75,7 +75,7 @@ class WorkerHarness:
         return work_on(HeldClaim(claim, attempt_seconds=90, reservation_seconds=120), self.tools)
 
     def handed_over(self, content: bytes = factories.TEXT, **more: Any) -> uuid.UUID:
-        """A job that waits at the provider."""
+        """Create a job that waits at the provider."""
         job_id = self.submit(content, **more)
         assert self.attempt(job_id) is State.QUEUED
         return job_id
@@ -117,7 +117,7 @@ OpenBench = Callable[..., WorkerHarness]
 def worker_harness(
     addresses: dict[str, str], database: Database, account_id: uuid.UUID, **changed: Any
 ) -> Iterator[WorkerHarness]:
-    """A bench whose provider is scripted. `changed` is more of its settings."""
+    """Yield a harness whose provider is scripted. `changed` is added to its settings."""
     with FakeProvider() as fake:
         settings: Settings = factories.settings(
             addresses,

@@ -1,4 +1,4 @@
-"""A person who reaches a limit is told which one, and when it ends; nothing that was typed is lost."""
+"""Tests that a user who reaches a limit learns which one, and when it ends, and loses no input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIME = r'<time datetime="([^"]+)" data-local="clock">\d\d:\d\d UTC</time>'
 
 @pytest.fixture
 def limited(make_app: Callable[..., Flask]) -> Flask:
-    """A site where two documents a day may be handed in."""
+    """Create a site that allows two documents a day."""
     return make_app(jobs_per_day=2)
 
 
@@ -240,7 +240,8 @@ def test_how_many_jobs_come_before_ones_own_is_said_and_kept_true(ada: Person, b
     def hand_in(owner: uuid.UUID, words: str) -> uuid.UUID:
         with database.transaction() as session:
             job_id = factories.submit(session, owner, words.encode()).job_id
-            outbox.note_dispatched(session, job_id, 1)  # as the web tries at once; else the page blames the queue
+            # as the web app tries at once; otherwise the page blames the queue
+            outbox.note_dispatched(session, job_id, 1)
             return job_id
 
     first, second = hand_in(bob.id, "one"), hand_in(bob.id, "two")

@@ -1,4 +1,4 @@
-"""No page that is opened or polled often reads a big table, or an index of one, from end to end.
+"""Tests that no page that is opened or polled often reads a big table, or an index of one, from end to end.
 
 The same is measured with a million jobs by `python -m benchmarks.million_jobs`.
 """
@@ -18,12 +18,12 @@ from webapp.extensions import db
 
 JOBS = 1500
 MOST_ROWS = 600
-"""A page looks at what is unfinished, at the last day, or at one page of a list, of a few rows each; never at all."""
+"""The limit: a page reads the unfinished jobs, the last day, or one page of a list, of a few rows each; never all."""
 
 
 @pytest.fixture
 def engine(app: Flask, settings: Settings) -> Iterator[Engine]:
-    """The app's own, over a small history."""
+    """Return the app's engine, over a small history."""
     with app.app_context():
         engine = db.engine
     with engine.begin() as connection:
@@ -33,7 +33,7 @@ def engine(app: Flask, settings: Settings) -> Iterator[Engine]:
 
 
 def explain_all(connection: Connection, statements: list[Statement]) -> list[Explained]:
-    connection.execute(text("SET LOCAL enable_seqscan = off"))  # so small a table is read whole if it may be
+    connection.execute(text("SET LOCAL enable_seqscan = off"))  # a table this small is otherwise read whole
     return [explained(connection, statement, history.BIG_TABLES) for statement in statements]
 
 
@@ -55,7 +55,7 @@ def test_no_page_reads_it_all(app: Flask, engine: Engine, settings: Settings, mo
             assert [plan.lines for plan in plans if plan.scanned] == [], name
             looked[name] = sum(plan.rows for plan in plans)
         assert {name: rows for name, rows in looked.items() if rows > MOST_ROWS} == {}
-        # And the same would be seen: without its index, the list of one state looks at all the others.
+        # Check that the test can fail: without its index, the list of one state reads all others.
         connection.execute(text("DROP INDEX jobs_in_a_state_newest_first, jobs_newest_first"))
         without = explain_all(connection, sent["ops jobs ?state=cancel_requested"])
         assert any(plan.scanned or plan.rows > MOST_ROWS for plan in without)

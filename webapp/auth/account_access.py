@@ -95,8 +95,7 @@ def _set_role(session: Session, what: Decided, account: Account, role: Role, dec
 
 
 def _spare_oneself_and_the_last_operator(session: Session, account: Account, deciding: Deciding) -> None:
-    """Raise NotDecided if the decision would leave the site without an operator, or is about the operator's own
-    account.
+    """Raise NotDecided for the operator's own account, and for the last operator who can sign in.
 
     All operators are locked in the order of their ids, so that two who decide about each other are serialized.
     """

@@ -1,8 +1,8 @@
 """Limits how often public forms can be sent, so that nobody guesses passwords, and no stranger locks an owner out.
 
-Attempts are counted for one client, for one client with one e-mail address, and for one address whoever asks. None of
-these applies to a browser in which the account has been signed in to; that browser has its own count. So what strangers
-do never stops it.
+Attempts are counted for one client, for one client with one e-mail address, and for one address regardless of the
+client. None of these applies to a browser in which the account has been signed in to; that browser has its own count.
+So what strangers do never stops it.
 """
 
 from __future__ import annotations

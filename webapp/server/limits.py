@@ -24,7 +24,7 @@ class Limits:
     min_bytes_per_second_with_thread: float = 20_000
     """Required of the reader of a streamed response, since it occupies a thread."""
     linger_seconds: float = 2
-    """How long a connection is kept for data in flight: after its last response, and when the process ends."""
+    """The time a connection is kept for data in flight: after its last response, and when the process ends."""
     max_linger_seconds: float = 10
     max_connections: int = 1_000
     max_head_bytes: int = 32 * 1024
@@ -42,7 +42,7 @@ class Limits:
     send_buffer_bytes: int = 64 * 1024
     """The kernel's send buffer. By default it takes megabytes, and unread responses look sent."""
     stream_bytes: int = 4 * 1024 * 1024
-    """How far a streamed response may be generated ahead of its reader."""
+    """The number of bytes that a streamed response may be generated ahead of its reader."""
     download_bytes: int = 256 * 1024
     """The minimum length of a response that counts as a download."""
     sweep_seconds: float = 0.5

@@ -1,4 +1,4 @@
-"""The Chromium of this machine, and how it is started."""
+"""Finds and starts the Chromium of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # What a test never sees: each costs the whole Chromium a process or a part of every page.
+    # Features that no test sees: each costs the whole Chromium a process, or a part of every page.
     "--in-process-gpu",
     "--disable-software-rasterizer",
     "--disable-extensions",
@@ -24,11 +24,11 @@ FLAGS = [
 
 WHOLE = ("chromium", "chromium-browser", "google-chrome")
 LIGHT = "chromium-headless-shell"
-"""The same engine without what a screen needs: less than half the work. It has no notifications."""
+"""The same engine without screen output: less than half the work. It has no notifications."""
 
 
 def program(*, whole: bool = False) -> str | None:
-    """Where it is; None: there is none. `whole`: not the light one."""
+    """Return its path; None if there is none. `whole` excludes the light one."""
     names = WHOLE if whole else (LIGHT, *WHOLE)
     return next((found for name in names if (found := shutil.which(name))), None)
 

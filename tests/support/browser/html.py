@@ -1,4 +1,4 @@
-"""Pages and results as a reader's program takes them: what in them could act, or ask another host."""
+"""Inspects pages and results as a reader's program does: what in them could act, or contact another host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 
 class LiveParts(HTMLParser):
-    """Whatever in a page could act, or ask another host, as a browser would read it."""
+    """Collects everything in a page that could act, or contact another host, as a browser would read it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,19 +28,19 @@ class LiveParts(HTMLParser):
 
 
 def live_parts(page: str) -> list[str]:
-    """See LiveParts."""
+    """Return the live parts of a page, see LiveParts."""
     reader = LiveParts()
     reader.feed(page)
     return reader.found
 
 
 def words(page: str) -> str:
-    """What a page says, with single spaces."""
+    """Return the text of a page, with single spaces."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def addresses_in(markdown: str) -> list[str]:
-    """Every link and image that a reader of Markdown finds in a result, however it is written."""
+    """Return every link and image that a reader of Markdown finds in a result, whatever its notation."""
     reader = MarkdownIt("commonmark", {"html": True})
     reader.validateLink = lambda url: True  # type: ignore[method-assign]
     return re.findall(r"(?:href|src|srcset|action|poster|data)\s*=\s*[\"']?([^\"'>\s]+)", reader.render(markdown))

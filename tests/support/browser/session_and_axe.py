@@ -1,4 +1,4 @@
-"""What a browser test brings to the browser: a session, another htmx, and a look at what some people cannot use."""
+"""Prepares browser windows: a session, another htmx, and accessibility checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-pract
 
 
 def load_htmx_2(window: BrowserContext) -> None:
-    """Let every page of this window load the newest 2.x instead of the htmx that the site serves."""
+    """Let every page of this window load the newest htmx 2.x instead of the one that the site serves."""
 
     def answer(route: Route) -> None:
         route.fulfill(path=HTMX_2, content_type="text/javascript")
@@ -38,7 +38,7 @@ def _signer() -> Any:
 
 
 def sign_in(window: BrowserContext, address: str, account_id: uuid.UUID) -> None:
-    """Give this window the session that `house.make_account` has begun."""
+    """Give this window the session that `factories.make_account` has created."""
     session = {
         "_user_id": account_id.hex,
         "_fresh": True,
@@ -50,12 +50,12 @@ def sign_in(window: BrowserContext, address: str, account_id: uuid.UUID) -> None
 
 
 def bring_axe(window: BrowserContext) -> None:
-    """Every page of this window can be asked for its `faults`."""
-    window.add_init_script(path=AXE)  # no inline script to the page's policy
+    """Inject axe into every page of this window, for `faults`."""
+    window.add_init_script(path=AXE)  # a script of the page itself would violate its policy
 
 
 def faults(page: Page, *rules: str) -> list[str]:
-    """What axe finds on the page as it is now, minor matters left out; of these rules only, if any is named."""
+    """Return what axe finds on the current page except minor issues; only these rules, if any are given."""
     only = {"type": "rule", "values": list(rules)} if rules else {"type": "tag", "values": STANDARDS}
     found = page.evaluate(
         """(only) => axe.run(document, {runOnly: only, resultTypes: ['violations'], preload: false, iframes: false})

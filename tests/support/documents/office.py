@@ -1,4 +1,4 @@
-"""Documents for tests: the case files, and small ones made on the spot."""
+"""Documents for tests: the case files, and small ones generated here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ODT = (
 
 
 def case_file(name: str) -> bytes:
-    """The bytes of the one case file whose name begins with `name`."""
+    """Return the bytes of the one case file whose name begins with `name`."""
     (path,) = FILES.glob(f"{name}*")
     return path.read_bytes()
 
@@ -31,7 +31,7 @@ def zipped(*members: tuple[str, str | bytes], compression: int = zipfile.ZIP_DEF
 
 
 def docx(body: str, *more: tuple[str, str | bytes], head: str = "") -> bytes:
-    """A Word document with this body; `more` are further parts, `{w}` in them stands for the namespace."""
+    """Build a Word document with this body; `more` are further parts, `{w}` in them stands for the namespace."""
     document = f'<?xml version="1.0"?>{head}<w:document {_W}><w:body>{body}</w:body></w:document>'
     parts = [(name, part.replace("{w}", _W) if isinstance(part, str) else part) for name, part in more]
     return zipped(("[Content_Types].xml", "<Types/>"), ("word/document.xml", document), *parts)
@@ -42,7 +42,7 @@ def paragraph(text: str, properties: str = "") -> str:
 
 
 def odt(body: str, *more: tuple[str, str], styles: str = "") -> bytes:
-    """An OpenDocument text with this body and these automatic styles."""
+    """Build an OpenDocument text with this body and these automatic styles."""
     content = (
         f'<?xml version="1.0"?><office:document-content {_ODT}><office:automatic-styles>{styles}'
         f"</office:automatic-styles><office:body><office:text>{body}</office:text></office:body></office:document-content>"
@@ -52,7 +52,7 @@ def odt(body: str, *more: tuple[str, str], styles: str = "") -> bytes:
 
 
 def pdf(*pages: str, size: int = 600) -> bytes:
-    """A PDF with one line of text on each page, written by hand: no library between the test and the bytes."""
+    """Build a PDF with one line of text on each page, by hand: no library between the test and the bytes."""
     count = len(pages)
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
     objects = [

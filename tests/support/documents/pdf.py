@@ -1,4 +1,4 @@
-"""PDF files for tests, object by object, so that each can be wrong in the way that a test wants."""
+"""PDF files for tests, built object by object, so that each can be wrong in the way that a test needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ WORDS = b"BT /F 12 Tf 50 400 Td (%s) Tj ET"
 
 
 def pdf_of(*objects: bytes, prev: int | None = None, size: int | None = None) -> bytes:
-    """These objects, numbered from 1, with the first as the catalogue and a true table of where they begin.
+    """Build a PDF of these objects, numbered from 1, with the first as the catalogue and a correct xref table.
 
-    `prev` is where an earlier table is said to be; `size` how many objects are said to be there.
+    `prev` is the claimed position of an earlier table; `size` is the claimed number of objects.
     """
     out, offsets = bytearray(b"%PDF-1.5\n"), []
     for number, content in enumerate(objects, 1):
@@ -29,7 +29,7 @@ def pdf_of(*objects: bytes, prev: int | None = None, size: int | None = None) ->
 
 
 def stream(content: bytes, *filters: str, more: bytes = b"") -> bytes:
-    """A stream object. Its content is packed once for each `FlateDecode` among the filters."""
+    """Build a stream object. Its content is compressed once for each `FlateDecode` among the filters."""
     for name in reversed(filters):
         content = zlib.compress(content, 9) if name == "FlateDecode" else content
     named = b"/Filter[%s]" % b"".join(b"/" + name.encode() for name in filters) if filters else b""
@@ -37,7 +37,7 @@ def stream(content: bytes, *filters: str, more: bytes = b"") -> bytes:
 
 
 def pages(*contents: bytes, box: bytes = b"0 0 600 600", more: bytes = b"", extra: tuple[bytes, ...] = ()) -> bytes:
-    """A page for each content stream. Object 3 is the font /F, and the first of `extra` can be drawn as /X."""
+    """Build a page for each content stream. Object 3 is the font /F, and the first of `extra` can be drawn as /X."""
     first = 4
     numbers = [first + 2 * at for at in range(len(contents))]
     drawn = first + 2 * len(contents)
@@ -57,7 +57,7 @@ def page_of_words(words: str) -> bytes:
 
 
 def encrypted(words: str, *, user: str, owner: str, algorithm: str) -> bytes:
-    """A page of words, locked with these passwords; with an empty user password anybody may read it."""
+    """Build a page of words, encrypted with these passwords; with an empty user password anybody may read it."""
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pages(page_of_words(words)))))
     writer.encrypt(user, owner, algorithm=algorithm)
     file = io.BytesIO()
@@ -66,12 +66,12 @@ def encrypted(words: str, *, user: str, owner: str, algorithm: str) -> bytes:
 
 
 def picture(side: int = 8) -> bytes:
-    """A grey square, as a scanner makes it."""
+    """Build a grey square, like a scanner's image."""
     said = b"/Type/XObject/Subtype/Image/Width %d/Height %d/BitsPerComponent 8/ColorSpace/DeviceGray" % (side, side)
     return stream(bytes([200]) * min(side * side, 4096), "FlateDecode", more=said)
 
 
 def form(content: bytes, drawn: int) -> bytes:
-    """A drawing that can draw object `drawn` as /X, and write in /F."""
+    """Build a form that can draw object `drawn` as /X, and write in /F."""
     said = b"/Type/XObject/Subtype/Form/BBox[0 0 600 600]/Resources<</Font<</F 3 0 R>>/XObject<</X %d 0 R>>>>" % drawn
     return stream(content, more=said)

@@ -1,4 +1,4 @@
-"""Those who are told: a mail server and a web server on loopback, real ones, that remember what they were sent."""
+"""A mail server and a web server on loopback, real ones, that record what they receive."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Received:
 
     @property
     def said(self) -> dict[str, Any]:
-        """The body, read."""
+        """Return the parsed body."""
         return dict(json.loads(self.body))
 
 
 @dataclass
 class WebhookReceiver:
-    """A web server. `answers` are the statuses it gives, one a request; after the last: 204. 0 says nothing at all.
+    """A web server. `answers` are the statuses of its responses, then always 204. 0 sends no response at all.
 
-    `retry_after` goes with each of them as the header of that name; empty: none does.
+    `retry_after` is sent as the header of that name with each of them, unless empty.
     """
 
     url: str = ""
@@ -49,7 +49,7 @@ class WebhookReceiver:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def wait_for(self, number: int) -> list[Received]:
-        """What came, once that many have."""
+        """Wait for this many requests and return them."""
         wait_until(lambda: len(self.received) >= number, what=lambda: f"{number} webhooks; came: {self.received}")
         return self.received
 
@@ -58,7 +58,7 @@ class WebhookReceiver:
 def webhook_receiver(
     *, context: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
 ) -> Iterator[WebhookReceiver]:
-    """Listens while the block runs; with `context` by TLS."""
+    """Listen while the block runs; with `context` by TLS."""
     receiver = WebhookReceiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -81,13 +81,13 @@ def webhook_receiver(
         do_GET = do_POST
 
         def log_message(self, *_: object) -> None:
-            """Tests read what came, not what was logged."""
+            """Log nothing: tests read the requests themselves."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """A handshake that the client breaks off is what some tests are about."""
+            """Ignore errors: some tests are about a TLS handshake that the client aborts."""
 
     server = Server((host, port), Handler)
     if context is not None:
@@ -106,7 +106,7 @@ def webhook_receiver(
 
 @dataclass
 class MailReceiver:
-    """A mail server. `refuse` is what it says to the recipient, such as `550 no such person`; empty: it takes all."""
+    """A mail server. `refuse` is its reply to the recipient, such as `550 no such person`; empty accepts all."""
 
     port: int = 0
     refuse: str = ""
@@ -135,14 +135,14 @@ class MailReceiver:
         return AuthResult(success=data.password == b"right", handled=False)
 
     def wait_for(self, number: int) -> list[EmailMessage]:
-        """What came, once that many have."""
+        """Wait for this many mails and return them."""
         wait_until(lambda: len(self.received) >= number, what=lambda: f"{number} mails; came: {self.received}")
         return self.received
 
 
 @contextmanager
 def mail_receiver(*, context: ssl.SSLContext | None = None) -> Iterator[MailReceiver]:
-    """Listens while the block runs; with `context` it wants STARTTLS and a login with the password `right`."""
+    """Listen while the block runs; with `context` it requires STARTTLS and a login with the password `right`."""
     receiver = MailReceiver(port=free_port())
     secure = context is not None
     more: dict[str, Any] = {"tls_context": context, "require_starttls": True, "auth_required": True} if secure else {}

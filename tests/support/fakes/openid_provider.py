@@ -1,4 +1,4 @@
-"""A real OpenID Connect provider on loopback. It says yes to whoever comes, as the person that a test put there."""
+"""A real OpenID Connect provider on loopback. It signs everybody in as the person that a test has set."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ CLIENT, SECRET = "waybill", "the secret of the client"
 
 @dataclass
 class SignInService:
-    """`claims` is who is signed in there; `wrong` changes the ID token; `key` and `alg` are what signs it."""
+    """The provider. `claims` is the person; `wrong` changes the ID token; `key` and `alg` sign it."""
 
     issuer: str = ""
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "77"})
-    more: dict[str, Any] = field(default_factory=dict)  # what the userinfo endpoint adds
+    more: dict[str, Any] = field(default_factory=dict)  # added by the userinfo endpoint
     wrong: dict[str, Any] = field(default_factory=dict)
     said_issuer: str | None = None
-    names_itself: bool = False  # whether it announces that it does (RFC 9207)
-    named: str | None = None  # who the answers to a browser say that they are from
+    names_itself: bool = False  # whether it announces that it names itself in responses (RFC 9207)
+    named: str | None = None  # the issuer that its responses to a browser name
     key: Any = field(default_factory=lambda: ECKey.generate_key("P-256", {"kid": "1"}))
     shown_key: Any = None
     alg: str = "ES256"
@@ -51,7 +51,7 @@ class SignInService:
         }
 
     def authorize(self, asked: dict[str, str]) -> str:
-        """Where the browser is sent back to."""
+        """Return the URL to which the browser is redirected."""
         self.asked.append(asked)
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
@@ -61,7 +61,7 @@ class SignInService:
         return f"{asked['redirect_uri']}?{urlencode(answer)}"
 
     def token(self, form: dict[str, str], authorization: str) -> dict[str, Any] | None:
-        """What a code is worth, once, to whom it was made for; None: nothing."""
+        """Return the tokens for a code, once, to the client that it was issued for; else None."""
         asked = self.codes.pop(form.get("code", ""), None)
         basic = base64.b64encode(f"{CLIENT}:{SECRET}".replace(" ", "+").encode()).decode()
         plain = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
@@ -81,13 +81,13 @@ class SignInService:
         return {"access_token": "an access token", "token_type": "Bearer", "expires_in": 300, "id_token": id_token}
 
     def sign_with_the_clients_secret(self) -> None:
-        """As somebody would who knows that secret and no key of the service."""
+        """Sign as somebody would who knows the client's secret but no key of the service."""
         self.shown_key, self.key, self.alg = self.key, OctKey.import_key(SECRET), "HS256"
 
 
 @contextmanager
 def sign_in_service() -> Iterator[SignInService]:
-    """Listens while the block runs."""
+    """Listen while the block runs."""
     service = SignInService()
 
     class Handler(BaseHTTPRequestHandler):
@@ -122,7 +122,7 @@ def sign_in_service() -> Iterator[SignInService]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Tests read what was asked, not what was logged."""
+            """Log nothing: tests read the requests themselves."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     service.issuer = f"http://127.0.0.1:{server.server_port}"

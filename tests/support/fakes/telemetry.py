@@ -1,4 +1,4 @@
-"""What a service abroad would get: a server on loopback that keeps every body it is sent, and says yes."""
+"""A server on loopback that records every body it receives, as an external telemetry service would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Collector:
-    """Stands in for Sentry and for a collector of OpenTelemetry. Start with `with`."""
+    """Replaces Sentry and an OpenTelemetry collector. Start it with `with`."""
 
     def __init__(self) -> None:
         received = self.received = list[tuple[str, bytes]]()
@@ -24,7 +24,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Quiet."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -41,5 +41,5 @@ class Collector:
         self._server.server_close()
 
     def to(self, words: str) -> bytes:
-        """All that came to addresses with these words in them."""
+        """Return all requests to paths with these words in them."""
         return b"\n".join(body for path, body in list(self.received) if words in path)

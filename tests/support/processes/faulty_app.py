@@ -1,4 +1,4 @@
-"""A web process and a worker of ours with faults built in, whose exceptions quote what people wrote.
+"""A web process and a worker with built-in bugs, whose exceptions quote user input.
 
 Web: gunicorn tests.support.processes.faulty_app:app     Worker: python -m tests.support.processes.faulty_app worker
 """

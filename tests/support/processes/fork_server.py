@@ -1,8 +1,8 @@
 """A process that has imported the app once, and forks a real process of it for each order.
 
-An interpreter that starts and imports everything takes 1.5 s of a core. The tests start hundreds, so that was most of
-what they cost. A forked one has its own id, session, environment and log, is killed and waited for like any other, and
-runs `python -m …` from its first line. What tests of the start itself need, they start in the ordinary way.
+Starting an interpreter that imports everything takes 1.5 s of a core. The tests start hundreds, so that was most of
+their cost. A forked process has its own id, session, environment and log, is killed and waited for like any other, and
+runs `python -m …` from its first line. Tests of the start itself start their processes in the ordinary way.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GREETING = 4096
 
 
 class Forked:
-    """A process that the nursery forked; the part of `subprocess.Popen` that tests use."""
+    """A process that the fork server started; implements the part of `subprocess.Popen` that tests use."""
 
     def __init__(self, arguments: list[str], variables: dict[str, str], log: int, errors: int | None = None) -> None:
         ours, theirs = socket.socketpair()
@@ -53,11 +53,11 @@ class Forked:
         self.pid = int(self._line.readline())
 
     def poll(self) -> int | None:
-        """The exit code, negative after a signal; None while it runs."""
+        """Return the exit code, negative after a signal; None while it runs."""
         return self._read(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """As `poll`, once it has ended. Raises subprocess.TimeoutExpired."""
+        """Wait until it has ended and return as `poll` does. Raises subprocess.TimeoutExpired."""
         code = self._read(timeout)
         if code is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
@@ -71,7 +71,7 @@ class Forked:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Harmless when it has ended."""
+        """Send a signal. Does nothing if it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -82,7 +82,7 @@ class Forked:
 def completed(
     arguments: list[str], variables: dict[str, str], *, timeout: float = 60, check: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run to its end, as `subprocess.run` does, with what it said on stdout and stderr. Raises as that does."""
+    """Run to its end, as `subprocess.run` does, capturing stdout and stderr. Raises the same exceptions."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         process = Forked(arguments, variables, out.fileno(), errors.fileno())
         try:
@@ -103,7 +103,7 @@ def _text_of(file: IO[bytes]) -> str:
 
 @cache
 def _nursery() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """This test process's nursery, and the line to it. It ends when this process does."""
+    """Return the connection to this test process's fork server, which ends when this process does."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         process = subprocess.Popen(
@@ -116,7 +116,10 @@ def _nursery() -> tuple[socket.socket, subprocess.Popen[bytes]]:
 
 
 def serve(orders: socket.socket) -> list[str] | None:
-    """Take orders until the tests are gone. Comes back in each fork, with its arguments; None in the nursery itself."""
+    """Take orders until the tests are gone.
+
+    Returns in each fork, with its arguments; returns None in the server itself.
+    """
     running: dict[int, socket.socket] = {}
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -163,7 +166,7 @@ def _say_who_ended(running: dict[int, socket.socket]) -> None:
 
 
 def _become(variables: dict[str, str], log: int, errors: int) -> None:
-    """A session, an environment, a log and signals of its own, as a process that was just started has."""
+    """Set up session, environment, log and signals as for a newly started process."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -13,7 +13,7 @@ globals().update({name: value for name, value in site.items() if not name.starts
 
 
 class QuickWorker(site["BufferingWorker"]):  # type: ignore[misc]
-    """The site's worker, with other limits."""
+    """The site's worker class, with other limits."""
 
     limits = json.loads(os.environ.get("LIMITS") or "{}")
 
@@ -23,6 +23,6 @@ max_requests, max_requests_jitter = int(os.environ.get("MAX_REQUESTS") or 0), 0
 
 
 def post_worker_init(worker: Any) -> None:
-    """As the site's, where it is the site that is served."""
+    """Call the site's hook, if it is the site that is served."""
     if hasattr(worker.wsgi, "extensions"):
         site["post_worker_init"](worker)

@@ -1,4 +1,4 @@
-"""A small app for tests of the server itself: it needs no database, and says which process answered."""
+"""A small app for tests of the server itself: it needs no database, and names the process that responded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logs.configure(sys.stdout)
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer by path; anything else says how long the body was, and what the server says of the client."""
+    """Respond by path; for others return the length of the body, and what the server says about the client."""
     path, head = environ["PATH_INFO"], [("Content-Type", "text/plain"), ("X-Process", str(os.getpid()))]
     if path == "/nothing":
         start_response("204 No Content", head)

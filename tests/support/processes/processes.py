@@ -19,7 +19,7 @@ from tests.support.processes.fork_server import Forked
 
 
 class Process:
-    """A child process and what it logged. `fresh`: an interpreter of its own from the first instruction on."""
+    """A child process and its log. `fresh` starts a new interpreter instead of a fork."""
 
     def __init__(self, arguments: list[str], variables: Mapping[str, str], *, fresh: bool = False) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by end())
@@ -38,12 +38,13 @@ class Process:
 
     @property
     def log(self) -> str:
-        """All it has written so far."""
+        """Return everything it has logged so far."""
         size = os.fstat(self._log.fileno()).st_size
-        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")  # the place to write at is shared
+        # a seek would move the shared write position
+        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
 
     def wait_for_log(self, words: str, *, within: float = 20) -> None:
-        """Wait until it has said this. Fails when it ended before."""
+        """Wait until its log contains these words. Fails if it ended before."""
 
         def said() -> bool:
             return words in self.log or self.popen.poll() is not None
@@ -56,11 +57,11 @@ class Process:
         self.popen.send_signal(number)
 
     def wait(self, *, within: float = 30) -> int:
-        """Wait for its end, and give the exit code; minus the signal's number when it was killed."""
+        """Wait for its end, and return the exit code; negative the signal's number if it was killed."""
         return self.popen.wait(within)
 
     def end(self) -> None:
-        """Make sure that it is gone."""
+        """Kill it if it still runs."""
         if self.popen.poll() is None:
             self.popen.kill()
         self.popen.wait()
@@ -69,7 +70,7 @@ class Process:
 
 @contextmanager
 def process(arguments: list[str], variables: Mapping[str, str], *, fresh: bool = False) -> Iterator[Process]:
-    """Run while the block runs; gone after it, whatever happened."""
+    """Run the process while the block runs; gone after it, whatever happened."""
     child = Process(arguments, variables, fresh=fresh)
     try:
         yield child
@@ -78,14 +79,14 @@ def process(arguments: list[str], variables: Mapping[str, str], *, fresh: bool =
 
 
 def asking(fake: FakeProvider, **more: Any) -> dict[str, str]:
-    """The environment of a site whose provider is this fake."""
+    """Return the environment of a site whose provider is this fake."""
     ours = {"AI_PROVIDER": "openai", "OPENAI_API_KEY": "test", "OPENAI_BASE_URL": fake.base_url}
     return {**ours, **{key: str(value) for key, value in more.items()}}
 
 
 @contextmanager
 def worker(addresses: Mapping[str, str], *, slots: int = 4, ready: bool = True, **changed: Any) -> Iterator[Process]:
-    """A worker over these services. `changed` is more of its environment."""
+    """Run a worker with these services. `changed` is added to its environment."""
     variables = environment(dict(addresses), **{key: str(value) for key, value in changed.items()})
     with process(["-m", "tasks", "worker", "--slots", str(slots)], variables) as child:
         if ready:
@@ -94,7 +95,7 @@ def worker(addresses: Mapping[str, str], *, slots: int = 4, ready: bool = True, 
 
 
 def answers(address: str) -> bool:
-    """Whether a page can be had there, with a status that is no error."""
+    """Return True if a page can be loaded there, with a status below 400."""
     try:
         with urllib.request.urlopen(address, timeout=2):
             return True

@@ -1,4 +1,4 @@
-"""The web server of the site with a small app, and a socket to speak to it over."""
+"""Runs the site's web server with a small app, and talks to it over a socket."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webapp.local.ports import free_port
 
 PATIENCE_SECONDS = 10.0
 QUICK = {"head_seconds": 1, "window_seconds": 1, "sweep_seconds": 0.1, "linger_seconds": 1}
-"""Limits of a test: as long as those of the site, divided by ten."""
+"""The limits of a test: those of the site, divided by ten."""
 
 
 @contextmanager
 def serving(*, limits: dict[str, float] = QUICK, also: str = "", **variables: str) -> Iterator[tuple[int, Process]]:
-    """The small app at a port, and `also` at another address, under the site's server."""
+    """Serve the small app at a port, and `also` at another address, by the site's server."""
     port = free_port()
     environment = {**{key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}, **variables}
     environment = {"HOST": "127.0.0.1", "PORT": str(port), "WEB_THREADS": "4", **environment}
@@ -40,7 +40,7 @@ def serving(*, limits: dict[str, float] = QUICK, also: str = "", **variables: st
 
 
 class Line:
-    """One connection, spoken to byte by byte."""
+    """One connection, used byte by byte."""
 
     def __init__(self, port: int, **options: Any) -> None:
         self._read = b""
@@ -60,12 +60,12 @@ class Line:
         self._socket.sendall(data)
 
     def ask(self, path: str, method: str = "GET", *, more: str = "", body: bytes = b"") -> bytes:
-        """Send a request, and give the one answer: it must say how long it is, or have no body."""
+        """Send a request, and return the response: it must have a length, or no body."""
         self.send(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode() + body)
         return self.answer(with_body=method != "HEAD")
 
     def answer(self, *, with_body: bool = True) -> bytes:
-        """Read one answer; what there is of it where the connection ends before."""
+        """Read one response; as far as there is one if the connection ends before."""
         self._read_until(lambda: b"\r\n\r\n" in self._read)
         head = self._read.partition(b"\r\n\r\n")[0]
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
@@ -80,7 +80,7 @@ class Line:
         return said
 
     def to_the_end(self) -> bytes:
-        """All that comes until the connection ends, however it does."""
+        """Read until the connection ends, for whatever reason."""
         self._read_until(lambda: False)
         return self._read
 

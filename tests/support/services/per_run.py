@@ -1,9 +1,9 @@
-"""One PostgreSQL for a whole run of the tests, and one Redis for each of its processes.
+"""Starts one PostgreSQL for a whole run of the tests, and one Redis for each of its processes.
 
-They are started before the processes of the run split, since two that start a service at the same moment are in each
-other's way. Each process has a database of its own, and a Redis of its own: some tests change what holds for a whole
-server, such as how many clients it takes. DATABASE_URL and REDIS_URL, where set, are used instead; then each process
-has a number of that Redis.
+They are started before the processes of the run split, since two that start a service at the same moment conflict. Each
+process has its own database and its own Redis: some tests change settings of a whole server, such as the limit of
+clients. DATABASE_URL and REDIS_URL are used instead if they are set; then each process has its own database number in
+that Redis.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY = "addresses"
 
 
 class RunServices:
-    """The services of a run, in the process that began it."""
+    """The services of a run, in the process that started it."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -59,19 +59,19 @@ class RunServices:
         return address
 
     def close(self) -> None:
-        """Stop what was started and drop what was made."""
+        """Stop what was started and drop what was created."""
         self._stack.close()
 
 
 class Plugin:
-    """Hands the addresses to each process of the run, before it starts."""
+    """Passes the addresses to each process of the run, before it starts."""
 
     def __init__(self) -> None:
         self._services = RunServices()
         self._processes = 0
 
     def addresses(self, process: str) -> dict[str, str]:
-        """Return the addresses for one more process. A service that cannot start ends the run with one sentence."""
+        """Return the addresses for one more process. Ends the run with one sentence if a service cannot start."""
         try:
             found = self._services.addresses_for(process, self._processes)
         except CannotStart as error:
@@ -81,7 +81,7 @@ class Plugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Called by pytest-xdist in the first process, for each of the others."""
+        """Add the addresses to the other processes. Called by pytest-xdist in the first process, for each of them."""
         node.workerinput[KEY] = self.addresses(node.gateway.id)
 
     def pytest_unconfigure(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands between a site and its services at a host: a pooler in front of PostgreSQL, and TLS."""
+"""A pooler in front of PostgreSQL, and TLS, as hosts put them between a site and its services."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ client_tls_key_file = {key}
 
 
 def missing(what: str, required_by: str) -> None:
-    """Skip this test, with a line; or fail it where the run says that everything must be there."""
+    """Skip this test with a reason; or fail it if the run requires everything to be there."""
     if os.environ.get(required_by):
         pytest.fail(f"There is no {what}, and this run requires one.")
     pytest.skip(f"There is no {what} on this machine; what needs one was not tried.")
 
 
 def self_signed(directory: Path, name: str = "ours") -> tuple[Path, Path]:
-    """A certificate for loopback that nobody vouches for, and its key."""
+    """Create a self-signed certificate for loopback, and its key."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     if shutil.which("openssl") is None:
         missing("openssl", "WAYBILL_REQUIRE_TLS")
@@ -56,13 +56,13 @@ def self_signed(directory: Path, name: str = "ours") -> tuple[Path, Path]:
         check=True,
         capture_output=True,
     )
-    key.chmod(0o644)  # the server may run as somebody else
+    key.chmod(0o644)  # the server may run as another user
     return certificate, key
 
 
 @contextmanager
 def pgbouncer(database_url: str) -> Iterator[str]:
-    """The same database behind a PgBouncer in transaction mode that speaks TLS only; gives its address."""
+    """Yield the address of the same database behind a PgBouncer in transaction mode that accepts only TLS."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         missing("pgbouncer", "WAYBILL_REQUIRE_PGBOUNCER")
@@ -82,7 +82,7 @@ def pgbouncer(database_url: str) -> Iterator[str]:
             key=key,
         )
         (directory / "pgbouncer.ini").write_text(written)
-        # It refuses to run as root; and only the owner of the server's socket reaches that.
+        # It refuses to run as root; and only the owner of the server's socket can connect to it.
         user = (os.stat(host).st_uid if host.startswith("/") else "nobody") if os.geteuid() == 0 else None
         with (directory / "log").open("wb") as log:
             child = subprocess.Popen([program, str(directory / "pgbouncer.ini")], stdout=log, stderr=log, user=user)
@@ -97,7 +97,7 @@ def pgbouncer(database_url: str) -> Iterator[str]:
 
 @contextmanager
 def redis_with_tls(directory: Path, password: str) -> Iterator[tuple[int, Path]]:
-    """A Redis that speaks TLS only; gives its port and its certificate, which nobody vouches for."""
+    """Yield the port and the self-signed certificate of a Redis that accepts only TLS."""
     certificate, key = self_signed(directory)
     port = free_port()
     with (directory / "log").open("wb") as log:
@@ -122,6 +122,6 @@ def redis_with_tls(directory: Path, password: str) -> Iterator[tuple[int, Path]]
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Return True if somebody listens there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,4 +1,4 @@
-"""What preflight says, as a test asks for it; and a way to Redis that changes what it says."""
+"""Runs preflight for tests, and puts a relay in front of Redis that changes its replies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tasks.settings import Settings
 
 
 def said(settings: Settings, level: str, **more: Any) -> list[str]:
-    """The questions that were answered with this level."""
+    """Return the checks that had this level."""
     lines, well = report(settings, **more)
     assert well is not any(line.startswith("FAIL") for line in lines)
     return [line[6:].split(":")[0] for line in lines if line.startswith(level)]
 
 
 def line_of(settings: Settings, question: str, **more: Any) -> str:
-    """What was said about one question."""
+    """Return the message of one check."""
     (line,) = [line for line in report(settings, **more)[0] if line[6:].startswith(f"{question}:")]
     return line
 
@@ -52,7 +52,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 @contextmanager
 def relay(address: str, pattern: bytes, replacement: bytes) -> Iterator[str]:
-    """A TCP server in front of this Redis that replaces what it answers by as many bytes. Gives its address."""
+    """Run a TCP server in front of this Redis that replaces bytes of its replies. Yields its address."""
     login, host, port = re.findall(r"//([^@]*@)?([^:/]+):(\d+)", address)[0]
     with _Server(("127.0.0.1", 0), _Relay) as server:
         server.target = (host, int(port))  # type: ignore[attr-defined]

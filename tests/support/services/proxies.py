@@ -1,4 +1,4 @@
-"""A real Caddy or nginx in front of a web process, with the configuration that is shipped or documented."""
+"""Runs a real Caddy or nginx in front of a web process, with the configuration that is shipped or documented."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.factories import ROOT, wait_until
 from tests.support.services.pgbouncer_and_tls import is_open, missing, self_signed
 from webapp.local.ports import free_port
 
-# Ports that a test may open, and nothing that reaches for this machine's administration or its list of authorities.
+# Use ports that a test may open, and leave this machine's certificate store and Caddy's admin interface alone.
 FOR_A_TEST = "{{\n\thttp_port {http}\n\thttps_port {https}\n\tadmin off\n\tskip_install_trust\n}}\n"
 NGINX = """
 daemon off;
@@ -40,7 +40,7 @@ http {{
 
 @dataclass(frozen=True)
 class Front:
-    """The ports that a proxy listens at, as localhost, and what a client needs to trust its certificate."""
+    """The ports of a proxy on localhost, and what a client needs to trust its certificate."""
 
     http: int
     https: int
@@ -48,14 +48,14 @@ class Front:
 
 
 def blocks(language: str) -> list[str]:
-    """Return the examples in this language from the page about a server of one's own, in their order."""
+    """Return the examples in this language from docs/own-server.md, in their order."""
     page = (ROOT / "docs" / "own-server.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 @contextmanager
 def caddy(directory: Path, caddyfile: str, **variables: str) -> Iterator[Front]:
-    """Run Caddy with this configuration. Skips where there is none."""
+    """Run Caddy with this configuration. Skips if it is not installed."""
     program = shutil.which("caddy")
     if program is None:
         missing("Caddy", "WAYBILL_REQUIRE_CADDY")
@@ -74,7 +74,7 @@ def caddy(directory: Path, caddyfile: str, **variables: str) -> Iterator[Front]:
 
 @contextmanager
 def nginx(directory: Path, servers: str) -> Iterator[Front]:
-    """Run nginx with these servers, whose ports and certificate are replaced by a test's. Skips where there is none."""
+    """Run nginx with these servers, with a test's ports and certificate. Skips if it is not installed."""
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         missing("nginx", "WAYBILL_REQUIRE_NGINX")
@@ -93,11 +93,11 @@ def nginx(directory: Path, servers: str) -> Iterator[Front]:
 
 
 def shows_a_certificate(front: Front) -> bool:
-    """Return True once TLS works: Caddy listens before its certificate is made."""
+    """Return True once TLS works: Caddy listens before its certificate exists."""
     try:
         with socket.create_connection(("localhost", front.https), 5) as connection:
             front.trust.wrap_socket(connection, server_hostname="localhost").close()
-    except OSError:  # ssl.SSLError is one
+    except OSError:  # ssl.SSLError is a subclass
         return False
     return True
 
@@ -118,7 +118,7 @@ def running(command: list[str], directory: Path, port: int, variables: dict[str,
 
 @dataclass
 class Answer:
-    """What came back."""
+    """The response of a request."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -126,7 +126,7 @@ class Answer:
 
     @property
     def cookie(self) -> str:
-        """The session's; a browser that signs in is given one to be known by besides."""
+        """Return the session cookie; a sign-in also sets the cookie of the known device."""
         given = [one.partition(";")[0] for one in self.headers.get_all("Set-Cookie") or []]
         return next((one for one in given if "session=" in one), "")
 
@@ -137,7 +137,7 @@ class Answer:
 
 @dataclass
 class Visitor:
-    """A browser at the site, or at the web process itself, past the proxy."""
+    """A browser at the site, or at the web process itself, bypassing the proxy."""
 
     front: Front
     web_port: int
@@ -146,14 +146,17 @@ class Visitor:
     def ask(
         self, method: str, path: str, fields: dict[str, str] | None = None, *, past: bool = False, **headers: str
     ) -> Answer:
-        """Ask through the proxy, by https; `past`: ask the web process itself. `_` in a header's name is `-`."""
+        """Send a request through the proxy, by https; `past` sends it to the web process.
+
+        `_` in a header's name is `-`.
+        """
         connection = (
             http.client.HTTPConnection("127.0.0.1", self.web_port, timeout=20)
             if past
             else http.client.HTTPSConnection("localhost", self.front.https, context=self.front.trust, timeout=20)
         )
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        # As browsers do; the proof of origin needs it.
+        # The CSRF check needs it, and browsers send it.
         named["Referer"] = f"https://localhost:{self.front.https}{self.prefix}/login"
         if fields is not None:
             named["Content-Type"] = "application/x-www-form-urlencoded"
@@ -171,7 +174,7 @@ class Visitor:
         return self.ask("POST", "/login", fields, Cookie=page.cookie)
 
     def guesses(self, count: int, *, past: bool = False, **headers: str) -> list[int]:
-        """Return the statuses of this many failed sign-ins to one account, each from another made-up address."""
+        """Return the statuses of failed sign-ins, each for another account and from another made-up address."""
         page = self.ask("GET", "/login", past=past, **headers)
 
         def guess(number: int) -> int:
@@ -182,7 +185,7 @@ class Visitor:
         return [guess(number) for number in range(count)]
 
     def plain(self, path: str) -> Answer:
-        """Ask by http."""
+        """Send a request by plain http."""
         connection = http.client.HTTPConnection("localhost", self.front.http, timeout=20)
         connection.request("GET", self.prefix + path)
         answer = connection.getresponse()

@@ -1,4 +1,4 @@
-"""An operator locks an account out and lets it in again; nobody locks the site's operators out."""
+"""Tests that an operator can lock an account out and let it in again, but not the last operator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_disabled_account_is_out_at_once_and_back_when_it_is_enabled(
 
 
 def test_a_session_is_closed_by_the_row_also_where_its_own_was_left(ada: Person, database: Database) -> None:
-    """Of a sign-in that was under way: its row is written after those of the account were deleted."""
+    """Cover a sign-in in progress: its row is written after those of the account were deleted."""
     assert ada.get("/account").status_code == 200
     with database.transaction() as session:
         disabled.disable(session, ada.id)
@@ -146,7 +146,7 @@ def test_the_role_is_taken_for_a_reason(olga: Person, app: Flask, database: Data
 @pytest.mark.parametrize("what", ["disable", "demote"])
 def test_nobody_does_it_to_their_own_account(olga: Person, app: Flask, database: Database, what: str) -> None:
     with database.transaction() as session:
-        factories.make_account(session, role=Role.OPERATOR)  # she is not the last one
+        factories.make_account(session, role=Role.OPERATOR)  # so that she is not the last one
     answer = decide(olga, olga.id, what)
     assert answer.status_code == 409 and "This is your own account." in answer.text
     assert olga.get("/ops").status_code == 200 and decisions_of(database) == []

@@ -1,4 +1,4 @@
-"""Strangers who guess, or ask for mails, slow themselves down and never the owner in a browser that is known."""
+"""Tests that strangers who guess, or request mails, slow down themselves but never the owner in a known browser."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sign_in(browser: Browser, password: str, client: str = "10.0.0.1", email: st
 
 
 def known(site: Flask, email: str = ADA) -> Browser:
-    """A browser in which somebody has signed in, and out again."""
+    """Return a browser in which the account was signed in, and signed out again."""
     browser = Browser(site)
     assert sign_in(browser, PASSWORD, "10.9.9.9", email) == 303
     browser.forget_token()
@@ -47,7 +47,7 @@ def known(site: Flask, email: str = ADA) -> Browser:
 
 
 def guess_from_everywhere(site: Flask, email: str = ADA) -> list[int]:
-    """As many wrong passwords as the site lets through, from as many clients as that takes."""
+    """Send as many wrong passwords as the site allows, from as many clients as that takes."""
     stranger = Browser(site)
     return [sign_in(stranger, f"guess {number}", f"10.1.{number // 10}.1", email) for number in range(101)]
 
@@ -61,7 +61,7 @@ def test_a_strangers_guesses_stop_the_stranger_and_nobody_else(site: Flask) -> N
 def test_counted_by_the_address_alone_the_owner_would_be_locked_out(
     site: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard taken away: the client is left out of the count."""
+    """Check that the test can fail: without the client in the key, the owner would be locked out."""
     monkeypatch.setattr(attempt_limits, "client_address", lambda: "anywhere")
     for _ in range(10):
         sign_in(Browser(site), "guess")
@@ -85,7 +85,7 @@ def test_without_its_cookie_the_known_browser_would_be_refused(site: Flask) -> N
 
 
 def test_an_unknown_address_is_limited_in_the_same_way_and_words(site: Flask) -> None:
-    """Else the limit would say who has an account."""
+    """Ensure that the limit does not reveal who has an account."""
     assert guess_from_everywhere(site, "who@example.org") == [401] * 100 + [429]
     said = Browser(site).post("/login", {"email": "who@example.org", "password": "guess"}, **at("10.0.0.7"))
     assert said.status_code == 429 and "from several places" in said.text

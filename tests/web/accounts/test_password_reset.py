@@ -1,4 +1,4 @@
-"""A forgotten password, and what nobody learns by asking for a new one."""
+"""Tests the password reset, and that asking for one reveals nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ADA = "ada@example.org"
 
 @pytest.fixture
 def mailing(make_app: Callable[..., Flask], database: Database) -> Flask:
-    """A site that can send mail, and Ada's account on it."""
+    """Create a site that can send mail, with Ada's account."""
     with database.transaction() as session:
         session.add(Account(email=ADA, password_hash=passwords.hash_password(PASSWORD)))
     return make_app(**MAILING)
@@ -47,7 +47,7 @@ def ask(browser: Browser, email: str = ADA, **more):
 
 
 def asked(browser: Browser, app: Flask, database: Database) -> str:
-    """The path of the link that a mail brings."""
+    """Return the path of the link in the mail."""
     assert ask(browser).status_code == 200
     return link_in(app, owed_mails(database)[-1])
 
@@ -144,7 +144,7 @@ def test_a_link_dies_after_an_hour_and_is_good_for_nothing_else(
 
 @contextmanager
 def statements(app: Flask) -> Iterator[list[str]]:
-    """What is asked of the database in the meantime."""
+    """Record the database statements while the block runs."""
     said: list[str] = []
 
     def note(connection, cursor, statement, *_) -> None:

@@ -1,4 +1,4 @@
-"""Which passwords are refused when one is chosen, by every way in which one is; those there are go on working."""
+"""Tests which new passwords are refused, in every way to choose one; existing passwords keep working."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_lists_are_not_read_before_they_are_needed() -> None:
 
 @pytest.fixture
 def registered(database: Database) -> uuid.UUID:
-    """Ada, whose password is one of those that are refused today."""
+    """Create Ada's account with a password that is refused today."""
     with database.transaction() as session:
         account = Account(email=ADA, password_hash=passwords.hash_password("password123"))
         session.add(account)

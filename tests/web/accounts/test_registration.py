@@ -1,4 +1,4 @@
-"""Making an account by a mailed link, and by an invitation."""
+"""Tests the creation of accounts by a mailed link and by an invitation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session is known to the site: what was ended is over, wherever a copy of its cookie may be."""
+"""Tests that the server knows each session: an ended one is over, even for copies of its cookie."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def signed_in(app: Flask) -> Browser:
 
 
 def copy_of(browser: Browser, app: Flask) -> Browser:
-    """Another browser with the same cookie."""
+    """Return another browser with the same cookie."""
     cookie = browser.client.get_cookie("session")
     assert cookie is not None
     thief = Browser(app)
@@ -138,7 +138,7 @@ def test_the_account_and_its_session_are_read_in_one_statement_and_a_poll_writes
     job_id = bench.job()
     poll = poll_address(ada.get(f"/jobs/{job_id}").text)
     with ada.client.session_transaction() as session:
-        session["day"] = "2001-01-01"  # a page would be prolonged now
+        session["day"] = "2001-01-01"  # a page would extend it now
     said = statements_of(app, lambda: ada.get(poll, headers={"HX-Request": "true"}))
     assert sum("FROM accounts" in statement for statement in said) == 1
     assert sum("sessions" in statement for statement in said) == 1

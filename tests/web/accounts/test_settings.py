@@ -1,4 +1,4 @@
-"""What a person does to their own account: its password, its sessions, a copy of everything."""
+"""Tests the settings of an account: password, sessions, export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER = "another harbour at dawn"
 
 @pytest.fixture
 def registered(app: Flask, database: Database) -> Browser:
-    """Ada, signed in by her password."""
+    """Sign Ada in by her password."""
     with database.transaction() as session:
         session.add(Account(email="ada@example.org", password_hash=passwords.hash_password(PASSWORD)))
     return signed_in(app)
@@ -69,7 +69,7 @@ def test_a_new_password_ends_the_other_sessions_and_no_token(app: Flask, registe
 def test_a_sign_in_with_the_old_password_that_is_just_under_way_is_over_too(
     app: Flask, registered: Browser, database: Database
 ) -> None:
-    """Its row is written after those of the account were deleted. It is the stamp alone that ends it."""
+    """Check that the stamp alone ends it: its row is written after those of the account were deleted."""
     elsewhere = signed_in(app)
     with database.transaction() as session:
         late = session.execute(text("SELECT * FROM sessions ORDER BY created_at DESC LIMIT 1")).mappings().one()
@@ -120,7 +120,7 @@ def test_of_two_changes_at_the_same_moment_one_wins(app: Flask, registered: Brow
         ]
     )
     assert not isinstance(first, Exception) and not isinstance(second, Exception)
-    # The later one either knew an old password by then, or its session had been ended already.
+    # The later one either used the old password, or its session had already ended.
     assert [first.location, second.location].count("/account") == 1, (first.text, second.text)
     assert rows(database, select(Account.session_stamp)) == [(1,)]
 
@@ -213,12 +213,12 @@ def test_an_account_has_one_export_at_a_time_and_a_dead_one_ends_by_itself(
     with database.transaction() as session, pytest.raises(export.TurnLost):
         export.move_on(session, first)
     with database.transaction() as session:
-        export.end(session, first)  # late, and of no effect
+        export.end(session, first)  # too late, and without effect
         assert export.begin(session, ada.id) is None
         export.end(session, second)
     whole = ada.post("/account/export")
     unpacked(whole.data)
-    whole.close()  # as a web server does once all is sent
+    whole.close()  # as a web server does once everything is sent
     assert rows(database, select(Account.exporting_until)) == [(None,)]
 
 
@@ -243,7 +243,7 @@ def test_whoever_goes_away_in_the_middle_leaves_the_place_to_others(
     ada: Person, bench: WebHarness, database: Database
 ) -> None:
     bench.job()
-    for _ in range(4):  # more than there are places
+    for _ in range(4):  # more than there are slots
         answer = ada.post("/account/export", buffered=False)
         assert answer.status_code == 200
         answer.close()

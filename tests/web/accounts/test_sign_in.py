@@ -96,7 +96,7 @@ def test_signing_in_clears_what_was_in_the_session_before(browser: Browser, regi
 def test_a_session_that_somebody_planted_opens_nothing_afterwards(
     app: Flask, browser: Browser, registered: str, way: str
 ) -> None:
-    """A stranger's cookie in a victim's browser: after the sign-in the stranger holds nothing that is worth more."""
+    """Check that a stranger who planted a cookie in the victim's browser gains nothing from the victim's sign-in."""
     browser.token("/login")
     planted = browser.client.get_cookie("session")
     assert planted is not None
@@ -114,7 +114,7 @@ def test_a_session_that_somebody_planted_opens_nothing_afterwards(
 
 
 def test_a_wrong_password_and_an_unknown_address_get_the_same_answer(browser: Browser, registered: str) -> None:
-    sign_in(browser, "first@example.org", "-")  # the first one is told the session that it begins
+    sign_in(browser, "first@example.org", "-")  # the first account is given the session that it starts
     wrong = sign_in(browser, registered, "not the password")
     unknown = sign_in(browser, "who@example.org", "not the password")
     assert wrong.status_code == unknown.status_code == 401
@@ -126,7 +126,7 @@ def test_a_wrong_password_and_an_unknown_address_get_the_same_answer(browser: Br
 
 
 def without_token(page: str) -> str:
-    """The page without its CSRF token, which holds the second it was made in."""
+    """Return the page without its CSRF token, which contains the second it was created in."""
     return re.sub(r'name="csrf_token" value="[^"]*"', "", page)
 
 
@@ -200,7 +200,7 @@ def test_guessing_one_account_is_stopped_and_the_page_says_until_when(browser: B
 
 
 def test_guessing_at_an_unknown_address_is_stopped_in_the_same_way(browser: Browser) -> None:
-    """Else the limit would say who has an account."""
+    """Ensure that the limit does not reveal who has an account."""
     answers = [sign_in(browser, "who@example.org", "guess") for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
     assert "You can try again at" in answers[-1].text

@@ -1,4 +1,4 @@
-"""Signing in with a service: a real OpenID Connect provider answers, and a test can make it lie."""
+"""Tests the sign-in with a service: a real OpenID Connect provider responds, and a test can make it lie."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def service() -> Iterator[SignInService]:
 
 @pytest.fixture
 def open_site(make_app: Callable[..., Flask], service: SignInService) -> Callable[..., Flask]:
-    """A site that has the service."""
+    """Create a site that has the service."""
 
     def opened(**changed) -> Flask:
         ours = {"oidc_issuer": service.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SecretStr(SECRET)}
@@ -51,7 +51,7 @@ def browser(open_site: Callable[..., Flask]) -> Browser:
 
 
 def at_service(address: str) -> str:
-    """What the service answers the browser that was sent there: the path and query to come back to."""
+    """Return the service's redirect for the browser that was sent there: the path and query to come back to."""
     there = urlsplit(address)
     connection = http.client.HTTPConnection(there.netloc, timeout=10)
     connection.request("GET", f"{there.path}?{there.query}")
@@ -62,7 +62,7 @@ def at_service(address: str) -> str:
 
 
 def go(browser: Browser, start: str = START) -> TestResponse:
-    """There and back."""
+    """Go to the service and come back."""
     away = browser.get(start)
     assert away.status_code == 302, away.text
     browser.forget_token()
@@ -79,7 +79,7 @@ def add_account(database: Database, *, proven: bool, password: str | None = PASS
 
 
 def who(browser: Browser) -> str | None:
-    """Whose page this browser shows."""
+    """Return whose page this browser shows."""
     page = browser.get("/account")
     return ADA if page.status_code == 200 and f"<dd>{ADA}</dd>" in page.text else None
 
@@ -147,7 +147,7 @@ def test_a_token_that_proves_nothing_signs_nobody_in(
 def test_an_answer_of_another_service_is_refused(
     browser: Browser, service: SignInService, database: Database, announced: bool, named: str | None, status: int
 ) -> None:
-    """RFC 9207: else the code of one service could be handed to the other."""
+    """Check RFC 9207: otherwise the code of one service could be passed to the other."""
     service.names_itself = announced
     service.named = {"itself": service.issuer, "another": "https://id.example.com"}.get(named or "")
     assert go(browser).status_code == status

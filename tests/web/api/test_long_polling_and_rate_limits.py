@@ -1,4 +1,4 @@
-"""What a program is told besides what it asked for: how much it may ask, where a list goes on, when a job changes."""
+"""Tests the API's rate limits, pagination and long polling."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_refused_guess_is_told_when_to_come_back(app: Flask) -> None:
 
 
 def test_without_redis_work_goes_on(make_app, program: Program) -> None:
-    """The limiter of the process falls back to its own memory, and the count begins anew."""
+    """Check that the limiter falls back to the process's own memory, where the count starts at zero."""
     alone = Program(make_app(redis_url=SecretStr("redis://127.0.0.1:1/0")), program.token)
     assert alone.ask("GET", "/jobs").status_code == 200
 
@@ -111,7 +111,7 @@ def test_nobody_waits_for_what_is_known_already(program: Program, bench: WebHarn
 
 @contextmanager
 def waits(program: Program, path: str) -> Iterator[list]:
-    """A program that waits in another thread; its answer, once there is one."""
+    """Start a client that waits in another thread; return its response, once there is one."""
     answers: list = []
     thread = threading.Thread(target=lambda: answers.append(program.ask("GET", path)))
     thread.start()
@@ -121,7 +121,7 @@ def waits(program: Program, path: str) -> Iterator[list]:
 
 
 def taken(app: Flask) -> int:
-    """How many wait right now."""
+    """Return how many requests wait right now."""
     parts: Services = app.extensions["waybill"]
     return 4 - parts.waits._places._value
 

@@ -74,7 +74,7 @@ def test_without_an_ai_service_only_the_extract_is_described(described: dict[str
 def test_an_answer_that_is_not_as_described_is_found(
     program: Program, bench: WebHarness, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """Take the truth away, and the client that all tests use says so."""
+    """Change the document, and check that the client that all tests use notices."""
     job_id, honest = bench.job(), jobs.job_json
 
     def lie(*arguments: Any) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def test_an_account_takes_its_links_with_it(program: Program, database: Database
 
 
 def test_a_use_is_taken_with_the_job_or_not_at_all(program: Program, database: Database, account_id: uuid.UUID) -> None:
-    """Ten at once for three places: three jobs, three uses, and nothing of the seven others."""
+    """Send ten at once for three uses: three jobs and three uses are recorded, and nothing of the seven others."""
     link_id = uuid.UUID(make(program, max_uses=3)["id"])
 
     def use(number: int) -> None:
@@ -160,5 +160,5 @@ def test_the_database_refuses_more_uses_than_allowed(program: Program, database:
 
 
 def test_a_page_of_the_site_offers_no_way_to_them(ada: Person, program: Program) -> None:
-    """A session alone makes no link: the API knows tokens only."""
+    """Check that a session alone creates no link: the API accepts tokens only."""
     assert_problem(ada.client.post("/api/v1/upload-links", json={}), 401)

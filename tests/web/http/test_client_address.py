@@ -1,6 +1,8 @@
-"""A limit was walked around by a made-up X-Forwarded-For, or by one of the addresses that a sender can choose at will;
-or it hit everybody behind one proxy. Over several processes:
-`tests/processes/web_server/test_concurrent_requests.py`."""
+"""Tests the client address that rate limits use.
+
+A made-up X-Forwarded-For, or an address that the sender can choose freely, does not evade a limit, and a limit does not
+hit everybody behind one proxy. Over several processes: `tests/processes/web_server/test_concurrent_requests.py`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ COUNTED = [
     (1, "[", "172.16.0.1", "["),
     (0, None, "", ""),
 ]
-"""Trusted proxies, X-Forwarded-For, who is connected, and who is counted."""
+"""Trusted proxies, X-Forwarded-For, the connected address, and the address that is counted."""
 
 
 def test_who_is_counted(make_app: Callable[..., Flask]) -> None:
@@ -66,7 +68,7 @@ def test_nobody_chooses_who_they_are_counted_as(make_app: Callable[..., Flask], 
 
 
 def test_an_upload_link_has_one_spelling(app: Flask, program: Program) -> None:
-    """Base64 is read alike with junk in it: each spelling would have been a client of its own to the limit."""
+    """Check that base64 with junk in it is refused: each spelling would be another client to the limit."""
     sender = Sender(app, program, max_uses=5)
     words, _, signature = sender.path.rpartition(".")
     spellings = [
@@ -87,6 +89,6 @@ def test_an_upload_link_has_one_spelling(app: Flask, program: Program) -> None:
 
 
 def test_looking_is_not_counted(ada: Person, bench: WebHarness) -> None:
-    """A page that polls, in ten tabs, has not locked its reader out."""
+    """Check that a page that polls, in ten tabs, does not lock its reader out."""
     address = poll_address(ada.get(f"/jobs/{bench.job()}").text)
     assert {ada.get(address).status_code for _ in range(65)} == {204}

@@ -1,6 +1,6 @@
-"""Another site makes a browser send forms to this one: every change needs a proof that the form was made here.
+"""Tests that other sites cannot make a browser change anything here: every change needs a CSRF token.
 
-Walked over every address there is, with each way in which such a proof has been got around elsewhere.
+Covers every route, with each way in which such a token has been bypassed elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webapp.extensions import csrf
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 NO_COOKIE_COUNTS = ("/api/", "/embed/")
-"""A token in a header, or a proof in the form, that no other site can know; each has tests of its own."""
+"""These use a token in a header, or a signed value in the form, that no other site can know; each has its own tests."""
 
 
 def changes(app: Flask, job_id: uuid.UUID) -> Iterator[tuple[str, str]]:
@@ -36,7 +36,7 @@ def changes(app: Flask, job_id: uuid.UUID) -> Iterator[tuple[str, str]]:
 
 
 def everything(database: Database) -> list[Any]:
-    """A fingerprint of all that a form could change."""
+    """Return a fingerprint of everything that a form could change."""
     tables = ("accounts", "api_tokens", "jobs", "documents", "decisions", "invitations", "gates", "notices", "wishes")
     with database.transaction() as session:
         there = set(session.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars())
@@ -51,7 +51,7 @@ def everything(database: Database) -> list[Any]:
 
 
 def forged(other: str) -> dict[str, dict[str, Any]]:
-    """What another site can make a browser send; `other` is a good proof that its owner got for themselves."""
+    """Return what another site can make a browser send; `other` is a valid token that its owner got for themselves."""
     fields = {"email": "a@example.org", "password": "a long password", "text": "x", "sure": "yes", "name": "x"}
     return {
         "without a proof": {"data": fields},
@@ -81,7 +81,7 @@ def test_nothing_changes_without_a_proof_of_origin(
     ways = forged(bob.token("/account"))
     some = ("/jobs", "/login", "/account/tokens", "/account/delete", "/logout")
     for person in (ada, olga):
-        person.token("/account")  # so that there is a proof to compare with
+        person.token("/account")  # so that there is a token to compare with
         before = everything(database)
         for method, path in asked:
             for how, sent in ways.items() if path in some else [("with somebody else's", ways["with somebody else's"])]:
@@ -92,7 +92,7 @@ def test_nothing_changes_without_a_proof_of_origin(
 
 
 def test_with_the_proof_it_would_change(ada: Person, bench: WebHarness, database: Database) -> None:
-    """The negative control of the fingerprint, and of the walk: the same form with its proof does something."""
+    """Check that the fingerprint and the walk can fail: the same form with its token changes something."""
     before = everything(database)
     job_id_in(ada.paste("x"))
     assert everything(database) != before
@@ -108,12 +108,12 @@ def test_without_the_guard_the_walk_would_notice(
 
 
 def test_a_proof_in_the_address_is_none(ada: Person) -> None:
-    """It would be in logs and histories."""
+    """Refuse a token in the URL: it would be in logs and histories."""
     assert ada.client.post(f"/account/tokens?csrf_token={ada.token('/account')}", data={"name": "x"}).status_code == 400
 
 
 def test_asking_never_changes_anything(app: Flask, ada: Person, bench: WebHarness, database: Database) -> None:
-    """Whatever is in the address: links are followed by programs, and pictures can be put on any page."""
+    """Check every URL by GET: programs follow links, and any page can embed an image."""
     job_id = bench.failed(Category.OVERLOADED)
     ada.get("/")
     before = everything(database)
@@ -137,7 +137,7 @@ def test_no_other_origin_may_read_an_answer(ada: Person, bench: WebHarness) -> N
 
 
 def test_a_token_counts_in_its_header_only(program: Any, browser: Browser) -> None:
-    """Addresses are in logs, histories and Referer headers."""
+    """Refuse a token in the URL: URLs are in logs, histories and Referer headers."""
     for name in ("access_token", "token", "api_key", "authorization", "bearer"):
         assert browser.get(f"/api/v1/jobs?{name}={program.token}").status_code == 401
         assert browser.get(f"/metrics?{name}={program.token}").status_code == 404

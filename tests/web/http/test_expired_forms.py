@@ -1,6 +1,6 @@
-"""People wrote for an hour, pressed the button, and got a blank 400: the proof of origin had expired, or the session.
+"""Tests forms that are sent after their CSRF token or session has expired, which used to be a blank 400.
 
-The form comes back with what was typed and says what to press; files must be chosen again, and it says so.
+The form comes back with the submitted text and says what to press; files must be chosen again, and it says so.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ DAY = 24 * 3600
 
 
 def as_of(monkeypatch: pytest.MonkeyPatch, days_ago: float) -> None:
-    """What is signed from now on was signed so long ago."""
+    """Backdate everything that is signed from now on."""
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: int(time.time() - days_ago * DAY))
 
 
 def kept(page: str) -> str:
-    """The text in the form, as a browser would send it again."""
+    """Return the text in the form, as a browser would send it again."""
     from html import unescape
 
     return unescape(page.partition('<textarea id="text"')[2].partition(">\n")[2].partition("</textarea>")[0])

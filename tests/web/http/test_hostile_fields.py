@@ -1,4 +1,4 @@
-"""Whatever stands in a field, a query or a body is answered in words: every route, every field, as an operator."""
+"""Tests that any value of a field, query or body gets a proper response: every route, every field, as an operator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WORST = {
     about: HOSTILE[about]
     for about in ("five thousand digits", "beyond 64 bits", "negative", "a NUL", "a lone surrogate")
 }
-"""For what is asked of each page, of which there are many."""
+"""The values for each of the many pages that only read."""
 LONG = b"x" * 1_000_000
 NUMBERS = [
     "9" * 5000,
@@ -67,12 +67,12 @@ NUMBERS = [
 NUMBERS += ["null", "true", '"\u0661"', "[" * 5000 + "]" * 5000, json.dumps("x" * 1_000_000), f'"{DIGITS}"']
 SOURCES = Path(forms.__file__).parents[1]
 NOT_ASKED = {"accounts.sign_out", "accounts.sign_out_everywhere"}
-"""They have no fields, and end the session that asks."""
+"""Left out: they have no fields, and end the session that sends the requests."""
 
 
 @pytest.fixture
 def fuzzed(make_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch) -> Flask:
-    """A site with all its doors open, where nothing is counted."""
+    """Create a site with every feature enabled and without rate limits."""
     app = make_app(
         rq_dashboard_enabled=True,
         metrics_token=SecretStr("a token of the test's own"),
@@ -95,7 +95,7 @@ def olga(fuzzed: Flask, database: Database) -> Person:
 
 @pytest.fixture
 def known(fuzzed: Flask, olga: Person, database: Database) -> dict[str, str]:
-    """Something real for each gap in an address."""
+    """Return an existing value for each parameter of a route."""
     bench = WebHarness(database, olga.id)
     terms = Terms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
     job_id, failed = bench.succeeded(), bench.failed(Category.INTERNAL)
@@ -116,7 +116,7 @@ def known(fuzzed: Flask, olga: Person, database: Database) -> dict[str, str]:
 
 
 def fields_in_sources() -> set[str]:
-    """The name of every field that some code reads from a form or a query."""
+    """Return the name of every field that the code reads from a form or a query."""
     reading = r"""(?:form|args|fields|arguments|given)(?:\.get|\.getlist|\.pop)?[\[(]\s*["'](\w+)["']"""
     called = r"""(?:number_asked|number_in_query|_typed|text_of|flag_of|number_of)\((?:fields, )?["'](\w+)["']"""
     found: set[str] = set()
@@ -142,7 +142,7 @@ def test_the_fields_are_found() -> None:
 
 
 def addresses(app: Flask, known: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Endpoint, method and address of every route, with something real in each gap."""
+    """Return endpoint, method and URL of every route, with an existing value for each parameter."""
     for rule in app.url_map.iter_rules():
         if rule.endpoint in NOT_ASKED:
             continue
@@ -154,7 +154,7 @@ def addresses(app: Flask, known: dict[str, str]) -> Iterator[tuple[str, str, str
 
 
 def assert_answered(answer: Any, *what: object) -> None:
-    """Any answer but a fault of ours. Where one is raised, as in tests, it comes through by itself."""
+    """Check that the response is no server error. In tests, an exception fails the test by itself."""
     assert answer.status_code != 500, what
     answer.close()
 
@@ -188,7 +188,7 @@ def test_every_query_of_every_page(fuzzed: Flask, olga: Person, known: dict[str,
 
 
 class Forms(HTMLParser):
-    """The forms of a page: where each goes, and what stands in its fields."""
+    """The forms of a page: their URLs and the values of their fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class Forms(HTMLParser):
 
 
 def forms_of(olga: Person, app: Flask, known: dict[str, str]) -> list[tuple[str, MultiDict[str, str]]]:
-    """Every form that sends something, on every page that a stranger or an operator is shown."""
+    """Return every form that sends something, on every page that a stranger or an operator can see."""
     found: dict[str, MultiDict[str, str]] = {}
     stranger = Browser(app)
     for _, method, path in addresses(app, known):
@@ -333,7 +333,7 @@ def test_a_number_is_what_stands_in_ascii_digits(typed: str, read: int | None) -
 def test_without_its_bound_a_number_of_five_thousand_digits_is_a_fault(
     olga: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard taken away."""
+    """Check that the test can fail: without the limit of digits, the number is an error."""
     assert olga.post("/ops/work/resume", {"at_once": DIGITS}).status_code == 422
     monkeypatch.setattr(form_fields, "MOST_DIGITS", 10**9)
     with pytest.raises(ValueError, match="digits"):

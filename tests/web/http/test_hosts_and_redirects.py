@@ -1,5 +1,7 @@
-"""A link of this site led to another one, by `next`, by a Host header or by a proxy's, where a sign-in page looked
-like ours. Every redirect is a path, and nothing of an answer is made of the host that a request names."""
+"""Tests that no link of this site leads to another one, by `next`, by a Host header or by a proxy's.
+
+A sign-in page there could look like ours. Every redirect is a path, and no response uses the host that a request names.
+"""
 
 from __future__ import annotations
 

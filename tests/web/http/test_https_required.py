@@ -1,7 +1,7 @@
-"""At http://a-real-name nobody could sign in, and the page said that the form had been open for too long.
+"""Tests sites at http://a-real-name, where nobody could sign in, and the page blamed an expired form.
 
-The session cookie is `__Host-` and Secure. So the web process refuses an address that cannot work, preflight names it,
-and a form that comes over plain http without its cookie is answered by what to do, for the person and in the log.
+The session cookie is `__Host-` and Secure. So the web process refuses a URL that cannot work, preflight names it, and a
+form that comes over plain http without its cookie gets a response that says what to do, and a line in the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMS = ["/login", "/register", "/jobs", "/account/password", "/logout"]
 
 @pytest.fixture
 def real_app(make_app: Callable[..., Flask]) -> Callable[..., Flask]:
-    """An app as a real site has it: with the Secure cookie."""
+    """Create an app as a real site has it: with the Secure cookie."""
     from pydantic import SecretStr
 
     def make(**changed: Any) -> Flask:
@@ -38,7 +38,10 @@ def real_app(make_app: Callable[..., Flask]) -> Callable[..., Flask]:
 
 
 def sent(browser: Browser, path: str, base_url: str, **headers: str) -> str:
-    """What a person reads who sends a form of a page. Without https their browser keeps no cookie, as this does."""
+    """Return the text that a user sees after sending a form.
+
+    Without https their browser keeps no cookie, as this does.
+    """
     secure = base_url.startswith("https") or headers.get("X-Forwarded-Proto") == "https"
     client = browser.client.application.test_client(use_cookies=secure)
     token = proof_in(client.get("/login", base_url=base_url, headers=headers).text)
@@ -58,7 +61,7 @@ def test_every_form_over_plain_http_says_that_https_is_required(real_app: Callab
 def test_without_the_check_the_form_is_called_too_old(
     real_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Control: what people read before."""
+    """Check that the test can fail: without the check, the form is called too old."""
     monkeypatch.setattr(proxy_faults, "_cookie_could_not_come", lambda: False)
     page = sent(Browser(real_app()), "/login", "http://waybill.example")
     assert page.startswith("400 ") and TOO_OLD in page and HTTPS not in page
@@ -122,7 +125,7 @@ def test_a_fragment_that_htmx_asks_for_reloads_the_page(real_app: Callable[..., 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "waybill.example"])
 def test_a_proxy_that_names_another_host_is_named(real_app: Callable[..., Flask], host: str) -> None:
-    """The proof of origin compares the page's address with it, so every form was too old. Control: the right name."""
+    """Check a proxy that names another host, with which the CSRF check compares; and the right name as a control."""
     headers = {"Sec-Fetch-Site": "same-origin", "Referer": "https://waybill.example/login"}
     with capture_logs() as logged:
         answer = real_app().test_client().post("/login", base_url=f"https://{host}", headers=headers)

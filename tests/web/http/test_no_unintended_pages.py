@@ -1,4 +1,4 @@
-"""What a stranger and a plain person find where scanners look for consoles. Only a bare health answer is open."""
+"""Tests what a stranger and an ordinary user find where scanners look for consoles: only a bare health response."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ KNOWN_TO_SCANNERS = [
 ]
 OPEN_TO_ANYBODY = {
     *("/healthz", "/readyz", "/login", "/register", "/logout", "/static/<path:filename>"),
-    *("/register/<token>", "/invitation/<token>"),  # nobody made these tokens: a form, or the way to one
+    *("/register/<token>", "/invitation/<token>"),  # these tokens do not exist: a form, or the way to one
     *("/api/docs", "/api/openapi.json"),
 }
 
 
 @pytest.fixture
 def watched(make_app: Callable[..., Flask]) -> Flask:
-    """A site with every window that can be opened."""
+    """Create a site with every optional page enabled."""
     return make_app(rq_dashboard_enabled=True, metrics_token=SecretStr("a token of the test's own"))
 
 
@@ -44,7 +44,7 @@ def every_address(app: Flask, job_id: uuid.UUID) -> Iterator[tuple[str, str, str
 
 def test_there_is_nothing_where_scanners_look(app: Flask, watched: Flask, ada: Person) -> None:
     for site, others in ((app, {}), (watched, {"/metrics": (401, 405)})):
-        expected = {"/jobs": (400, 405), **others}  # /jobs takes forms, with their proof of origin
+        expected = {"/jobs": (400, 405), **others}  # /jobs accepts forms, with their CSRF token
         for who in (Person(site, ada.id), Browser(site)):
             for path in KNOWN_TO_SCANNERS:
                 for method in ("GET", "POST"):

@@ -1,4 +1,4 @@
-"""Redis or the database away: what was accepted stays accepted, and nobody sees a traceback."""
+"""Tests outages of Redis and the database: accepted jobs stay accepted, and nobody sees a traceback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWAY = (
 
 
 def age(database: Database, *, seconds: int) -> None:
-    """Let the deliveries have been owed for so long."""
+    """Let the deliveries have been owed for this many seconds."""
     with database.transaction() as session:
         ago = func.now() - func.make_interval(0, 0, 0, 0, 0, 0, seconds)
         session.execute(update(Delivery).values(not_before=ago, due_at=ago))
@@ -165,7 +165,7 @@ def test_readyz_names_what_is_missing(
 
 
 def test_readyz_notices_a_database_that_is_behind_and_not_one_that_is_ahead(app: Flask, database: Database) -> None:
-    """After a rollback the code is older than the database, and fits it all the same."""
+    """Check a rollback, after which the code is older than the database and works with it."""
 
     def missing_at(version: str) -> list[str]:
         with database.transaction() as session:

@@ -1,6 +1,6 @@
-"""A site under a path: every address of every page has it, whether the proxy takes it away or not.
+"""Tests a site under a path: every URL of every page contains it, whether the proxy strips it or not.
 
-Without it, links led to another program of the same host, or nowhere.
+Otherwise links would lead to another application of the same host, or nowhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ADDRESSES = re.compile(r"^(href|src|srcset|action|formaction|hx-(get|post|put|de
 
 
 class UnderAPath(CheckedClient):
-    """A browser that opens addresses as they stand in a page; what it asks is passed on with the path, or without."""
+    """A browser that follows the URLs of pages; its requests arrive with the path, or without."""
 
     strips = False
 
@@ -47,7 +47,7 @@ class UnderAPath(CheckedClient):
 
 
 class Stripped(UnderAPath):
-    """The same behind a proxy that takes the path away."""
+    """The same browser behind a proxy that strips the path."""
 
     strips = True
 
@@ -60,7 +60,7 @@ def prefixed(make_app: Callable[..., Flask], request: pytest.FixtureRequest) -> 
 
 
 class Found(HTMLParser):
-    """Every address of a page that leads to this host."""
+    """Collects every URL of a page that leads to this host."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def addresses_in(page: str) -> list[str]:
 
 
 def crawl(app: Flask, people: list[Browser], job_id: uuid.UUID) -> Iterator[tuple[str, str]]:
-    """Each address that any page, redirect or header of the site names, with the page it stands in."""
+    """Return each URL that any page, redirect or header of the site contains, with the page it is on."""
     for person in people:
         for path in addresses(app, job_id):
             if path.startswith("//") or "rq" in path:

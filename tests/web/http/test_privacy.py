@@ -1,4 +1,4 @@
-"""Whose page it is, and what may be kept of it."""
+"""Tests who may see a page, and what caches may keep of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_job_of_somebody_else_is_answered_like_one_that_never_was(
 def test_without_the_owner_in_the_query_a_foreign_job_would_be_seen(
     bob: Person, bench: WebHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control."""
+    """Check that the test can fail: without the owner in the query, another account's job is shown."""
     from tasks.ledger.reports import job_views
 
     monkeypatch.setattr(job_views, "job_of", lambda session, job_id, account_id: job_views.any_job(session, job_id))
@@ -115,9 +115,9 @@ def test_every_answer_has_the_headers_and_none_may_be_kept(
 def test_only_the_queue_dashboard_has_a_policy_of_its_own_and_nothing_that_somebody_sees_may_be_kept(
     make_app: Callable[..., Flask], olga: Person, bench: WebHarness
 ) -> None:
-    """A result was readable by Back after signing out, and a proxy stored what was one person's for all.
+    """Check that no page may be cached: results were readable by Back after signing out, and proxies shared them.
 
-    Walked as an operator, who gets a page from every address; in a frame of another site none of them is shown.
+    Covers every URL as an operator, who gets a page from each; none of them is shown in a frame of another site.
     """
     app = make_app(rq_dashboard_enabled=True)
     person, job_id, asked = Person(app, olga.id), bench.succeeded(), 0
@@ -141,7 +141,7 @@ def test_only_the_queue_dashboard_has_a_policy_of_its_own_and_nothing_that_someb
 
 
 def test_what_is_not_an_ordinary_page_may_not_be_kept_either(ada: Person, bench: WebHarness) -> None:
-    """Errors under /static too: they are pages with the way to one's account, and browsers keep a 404."""
+    """Include errors under /static: they are pages with a link to the account, and browsers keep a 404."""
     job_id = bench.succeeded()
     ada.token("/account")
     answers = [
@@ -166,7 +166,7 @@ def test_what_is_not_an_ordinary_page_may_not_be_kept_either(ada: Person, bench:
 def test_no_method_tells_a_foreign_job_from_a_missing_one(
     app: Flask, bob: Person, browser: Browser, bench: WebHarness, method: str
 ) -> None:
-    """The id worked as a key, or at least showed that there is something."""
+    """Check that the id of another account's job neither works nor shows that the job exists."""
     theirs, missing = bench.succeeded(), uuid.uuid4()
     for person in (bob, browser):
         person.get("/")

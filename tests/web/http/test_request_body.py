@@ -1,7 +1,7 @@
-"""People who sent too much saw a bare 413 or "connection reset", and what they had typed was gone.
+"""Tests requests that are too large, which used to be a bare 413 or "connection reset", with the typed text lost.
 
-The form comes back with the limit in words and with what was typed, whatever was too large about it and however it was
-sent; and no answer is given while the sender is still busy. Over a real socket:
+The form comes back with the limit and with the text, whatever was too large about it and however it was sent; and no
+response is sent while the sender is still busy. Over a real socket:
 `tests/processes/web_server/test_concurrent_requests.py`.
 """
 
@@ -28,7 +28,7 @@ TYPED = {"title": "A title <b>", "text": "", "summary-length": "long"}
 
 @pytest.fixture
 def small(make_app: Callable[..., Flask]) -> Flask:
-    """A site that takes little."""
+    """Create a site with a small limit."""
     return make_app(max_upload_bytes=LIMIT)
 
 
@@ -42,7 +42,7 @@ def part(name: str, content: bytes, filename: str | None = None) -> bytes:
 
 
 def streamed(person: Any, path: str, body: bytes, **more: Any) -> tuple[Any, int]:
-    """The answer, and how much of the body was read; handed on as gunicorn does, also what comes without a length."""
+    """Return the response, and how much of the body was read; passed on as gunicorn does, even without a length."""
     stream = io.BytesIO(body)
     answer = person.client.post(path, input_stream=stream, environ_overrides={"wsgi.input_terminated": True}, **more)
     return answer, stream.tell()
@@ -60,7 +60,7 @@ def test_a_file_over_the_limit_brings_the_form_back_with_what_was_typed(
 
 
 def many(make_app: Callable[..., Flask], ada: Person) -> Any:
-    """Three files that may each be handed in, and not together."""
+    """Return three files that are accepted separately, but not together."""
     person = Person(make_app(max_upload_bytes=1_000_000), ada.id)
     fields = {"file": [file(900_000, f"{name}.txt") for name in "abc"], "title": "typed"}
     return person.post("/jobs", fields, content_type="multipart/form-data")
@@ -78,7 +78,7 @@ def test_files_that_are_too_much_together_are_none_of_them_taken(
 def test_without_the_refusal_a_file_would_be_taken_that_was_cut(
     make_app: Callable[..., Flask], ada: Person, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: what is read on is not kept, so whoever read such a form would have half a document."""
+    """Check that the test can fail: without the refusal, half a document would be accepted."""
     monkeypatch.setattr(request_body.FormRequest, "_load_form_data", Request._load_form_data)
     monkeypatch.setattr(request_body.FormRequest, "room", 2_000_000, raising=False)
     monkeypatch.setattr(request_body.FormRequest, "_streams", [], raising=False)
@@ -143,7 +143,7 @@ def test_a_program_is_told_the_limit(small: Flask, program: Program) -> None:
 
 
 def test_who_is_refused_before_the_body_was_looked_at_is_answered_after_it(small: Flask, ada: Person) -> None:
-    """A wrong token, a link that is none, a form with another method: nobody needed the body to say no."""
+    """Check refusals that do not need the body: a wrong token, an invalid link, a form with another method."""
     nobody = Program(small, "no token of ours")
     for path in ("/api/v1/jobs", "/embed/x", "/nothing", "/ops/nothing"):
         answer, taken = streamed(nobody, path, b"x" * 1_000_000, content_type="application/octet-stream")

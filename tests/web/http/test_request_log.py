@@ -1,4 +1,4 @@
-"""A line a request, with ids; never what was typed into an address or a form."""
+"""Tests that each request logs one line, with ids, and never with user input from a URL or a form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORD = "markedword"
 
 @pytest.fixture
 def lines() -> Iterator[list[dict[str, Any]]]:
-    """What is logged, with what is bound to the request."""
+    """Return what is logged, with what is bound to the request."""
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as found:
         yield found
 

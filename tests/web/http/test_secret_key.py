@@ -1,4 +1,4 @@
-"""The key that signs sessions: the same in every process, and changed without signing anybody out."""
+"""Tests the key that signs sessions: it is the same in every process, and can change without signing anybody out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Made = Callable[..., Flask]
 
 @pytest.fixture
 def cookie(make_app: Made, ada: Person) -> Iterator[str]:
-    """What the browser of somebody holds who signed in under the old key."""
+    """Return the cookie of a user who signed in under the old key."""
     person = Person(make_app(secret_key=OLD), ada.id)
     person.get("/account")
     held = person.client.get_cookie("session")
@@ -48,7 +48,7 @@ def test_after_the_change_a_session_is_signed_with_the_new_key(make_app: Made, c
     client = with_cookie(make_app(secret_key=NEW, secret_key_fallbacks=OLD), cookie)
     with client.session_transaction() as session:
         session["day"] = "yesterday"
-    client.get("/account")  # a new day is noted in the session, so it is signed anew
+    client.get("/account")  # a new day is stored in the session, so it is signed again
     renewed = client.get_cookie("session")
     assert renewed is not None
     assert with_cookie(make_app(secret_key=NEW), renewed.value).get("/account").status_code == 200

@@ -1,4 +1,4 @@
-"""/metrics: figures of the rows, for who has the token, in a form that Prometheus takes, and cheap."""
+"""Tests /metrics: figures of the rows, for clients with the token, in Prometheus' format, and cheap."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_no_label_holds_what_a_person_wrote(watched: Browser, bench: WebHarness)
 
 
 def test_no_table_that_grows_with_the_site_is_read_from_end_to_end(watched: Browser, bench: WebHarness) -> None:
-    """With sequential scans priced out, one that is left has no index to go by."""
+    """Make sequential scans expensive, so that a remaining one has no index to use."""
     bench.succeeded()
     asked: list[tuple[str, object]] = []
     with watched.client.application.app_context():

@@ -1,4 +1,4 @@
-"""The operator's addresses are for operators. To everybody else they are not there."""
+"""Tests that the operators' pages are for operators. For everybody else they do not exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.web.conftest import Browser, Person
 
 
 def ops_addresses(app: Flask) -> list[tuple[str, str]]:
-    """Every method and address under /ops that the app knows, with something in each gap."""
+    """Return every method and URL under /ops, with a value for each parameter."""
     found = []
     for rule in app.url_map.iter_rules():
         if rule.rule == "/ops" or rule.rule.startswith("/ops/") or rule.endpoint.startswith("ops"):
@@ -22,7 +22,7 @@ def ops_addresses(app: Flask) -> list[tuple[str, str]]:
 
 
 def test_a_plain_person_finds_nothing_at_any_of_them(app: Flask, ada: Person) -> None:
-    ada.get("/")  # the first page of a day prolongs the session
+    ada.get("/")  # the first page of a day extends the session
     nothing = ada.get("/nothing-here")
     assert nothing.status_code == 404
     asked = [*ops_addresses(app), ("GET", "/ops/nothing"), ("PUT", "/ops"), ("OPTIONS", "/ops"), ("POST", "/ops/")]

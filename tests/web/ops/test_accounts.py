@@ -1,4 +1,4 @@
-"""An operator finds an account among many, sees numbers and no document, and changes what it may ask for."""
+"""Tests that an operator finds an account among many, sees numbers but no document, and changes its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator sees: the site now, its last day, its jobs. And what even an operator does not see unasked."""
+"""Tests what an operator sees: the site now, its last day, its jobs; and what stays hidden even from operators."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def alive(database: Database, name: str = "worker-1") -> None:
 
 
 def tile(page: str, name: str) -> str:
-    """What stands under a figure's name."""
+    """Return the text under a figure's name."""
     found = re.search(rf"<dt>{re.escape(name)}</dt><dd>(.*?)</dd>", page, re.S)
     assert found, f"no {name} in:\n{page}"
     return " ".join(re.sub(r"<[^>]+>", "", found[1]).split())
@@ -51,7 +51,7 @@ def alarms(page: str) -> list[str]:
 
 
 def listed(page: str) -> list[str]:
-    """The references in the list of jobs."""
+    """Return the references in the list of jobs."""
     return re.findall(r'<a class="mono" href="[^"]+">(WB-[^<]+)</a>', page)
 
 
@@ -172,7 +172,7 @@ def test_the_last_day_adds_up(
     assert tile(page, "Cost") == "0.0020"
     assert re.findall(r"category=(\w+)\">(\d)</a>", page) == [("auth", "2"), ("quota", "1")]
     assert re.fullmatch(r"\d s · \d s p50 · p95", tile(page, "Being worked on"))
-    assert page.count("<svg viewBox") == 7 and "style=" not in page  # six charts and the mark of the site
+    assert page.count("<svg viewBox") == 7 and "style=" not in page  # six charts and the logo of the site
 
 
 def test_a_day_on_which_nothing_happened_is_a_page_too(olga: Person) -> None:

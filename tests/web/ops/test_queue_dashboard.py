@@ -1,4 +1,4 @@
-"""rq-dashboard: off unless wanted, for operators, to look and not to touch, over the site's own connections."""
+"""Tests rq-dashboard: off by default, for operators, read-only, over the site's own connections."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def shown(make_app: Callable[..., Flask]) -> Flask:
 
 @pytest.fixture
 def olga_there(shown: Flask, olga: Person) -> Person:
-    """The operator at a site with the dashboard."""
+    """Return the operator at a site with the dashboard."""
     return Person(shown, olga.id)
 
 
 @pytest.fixture
 def waiting(queue: DeliveryQueue) -> str:
-    """A message in the queue."""
+    """Put a message into the queue."""
     job_id = uuid.uuid4()
     queue.send(job_id, 1, wait_seconds=0)
     return message_id(job_id, 1)

@@ -1,4 +1,4 @@
-"""What operators decide on their pages, and what everybody else is told of it."""
+"""Tests the operators' decisions about work, and what everybody else sees of them."""
 
 from __future__ import annotations
 
