@@ -160,11 +160,11 @@ def measure(site: Site, attack: Attack, sockets: int, seconds: float) -> Row:
     command += ["--sockets", str(sockets), "--seconds", str(seconds), "--path", path, "--cookie", site.cookie]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as attackers:
         attacked = visit_for(site.port, seconds)
-        said = attackers.communicate()[0]
+        output = attackers.communicate()[0]
     grown = peak.stop() - before
     time.sleep(SECONDS_TO_CALM_DOWN)
     quiet.took.extend(visit_for(site.port, QUIET_SECONDS).took)
-    return Row(attack, quiet, attacked, grown, json.loads(said))
+    return Row(attack, quiet, attacked, grown, json.loads(output))
 
 
 @contextmanager
@@ -193,11 +193,11 @@ def ready(site: Site) -> Site:
     until = time.monotonic() + 60
     while visit(site.port, "/healthz") is None and time.monotonic() < until:
         time.sleep(0.1)
-    cookie, proof = page(site.port, "/login")
-    form = {"email": EMAIL, "password": PASSWORD, "csrf_token": proof}
+    cookie, csrf_token = page(site.port, "/login")
+    form = {"email": EMAIL, "password": PASSWORD, "csrf_token": csrf_token}
     cookie = send(site.port, "/login", urlencode(form).encode(), cookie)[0]
-    cookie, proof = page(site.port, "/account", cookie)
-    body = f'--b\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\n{proof}\r\n'.encode()
+    cookie, csrf_token = page(site.port, "/account", cookie)
+    body = f'--b\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\n{csrf_token}\r\n'.encode()
     body += b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + LARGE + b"\r\n--b--\r\n"
     job = send(site.port, "/jobs", body, cookie, "multipart/form-data; boundary=b")[1]
     return Site(site.port, site.process, cookie, f"{job.partition('?')[0]}/original")

@@ -135,10 +135,10 @@ def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[F
     """Return the web app over the emptied services. A test that changes it must create its own: `make_app`."""
     from webapp.extensions import db
     from webapp.http.long_polling import LongPollSlots
-    from webapp.services import export_places
+    from webapp.services import export_slots
 
     config, joined = dict(made_app.config), made_app.extensions["waybill"]
-    free = {"waits": LongPollSlots(joined.settings.web_threads // 2), "exports": export_places(joined.settings)}
+    free = {"waits": LongPollSlots(joined.settings.web_threads // 2), "exports": export_slots(joined.settings)}
     made_app.extensions["waybill"] = replace(joined, **free)  # frees what an earlier test has left occupied
     yield made_app
     made_app.config.clear()
@@ -172,7 +172,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ordered: list[pytest.Item] = []
     for number in range(processes):
         first = long[number::processes]
-        room = share - len(first)
-        ordered += [*first, *short[:room]]
-        short = short[room:]
+        capacity = share - len(first)
+        ordered += [*first, *short[:capacity]]
+        short = short[capacity:]
     items[:] = [*ordered, *short]

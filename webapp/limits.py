@@ -28,7 +28,7 @@ NAMES = {
     Limit.JOBS_AT_ONCE: lazy("Documents in the works"),
     Limit.TOKENS_PER_MONTH: lazy("Tokens used this month"),
 }
-MOST = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, Limit.TOKENS_PER_MONTH: 2**63 - 1}
+HIGHEST_VALUES = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, Limit.TOKENS_PER_MONTH: 2**63 - 1}
 """The highest values that can be stored."""
 
 
@@ -103,7 +103,7 @@ class OverLimit(NotAccepted):
 
 def said_of(allowance: Allowance, until: datetime) -> Said:
     """Return which limit is reached, and when it ends."""
-    name, used = NAMES[allowance.limit], used_of(allowance.used, allowance.most or 0)
+    name, used = NAMES[allowance.limit], _used_of(allowance.used, allowance.most or 0)
     about = {
         Limit.JOBS_AT_ONCE: gettext("The next is possible when one of them is done, by %(moment)s at the latest."),
         Limit.TOKENS_PER_MONTH: gettext("The next document is possible at %(moment)s."),
@@ -112,14 +112,14 @@ def said_of(allowance: Allowance, until: datetime) -> Said:
     return Said(f"{name}: {used}. ", about[allowance.limit], until, allowance.now)
 
 
-def used_of(used: int, most: int) -> str:
-    return _("%(used)s of %(most)s", used=number(used), most=number(most))
+def _used_of(used: int, limit: int) -> str:
+    return _("%(used)s of %(most)s", used=number(used), most=number(limit))
 
 
-def limit_in(typed: str, limit: Limit) -> int | None:
+def limit_in(text: str, limit: Limit) -> int | None:
     """Return the limit that an operator submitted, 0 for none; None if it is invalid."""
-    number = whole_number(typed)
-    return number if number is not None and number <= MOST[limit] else None
+    number = whole_number(text)
+    return number if number is not None and number <= HIGHEST_VALUES[limit] else None
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def within_limits() -> Iterator[None]:
         raise OverLimit(reached.allowance) from None
 
 
-def standing_of(account_id: uuid.UUID) -> LimitUsage:
+def usage_of_account(account_id: uuid.UUID) -> LimitUsage:
     """Return how far the account has used up its limits."""
     with transaction() as session:
         return limits.usage_of(session, account_id, services().settings.limits)
@@ -147,10 +147,10 @@ class Shown:
     @property
     def reached(self) -> Said | None:
         """The limit that blocks new documents now; of several, the one that ends last."""
-        over = [(one.until, one) for one in self.standing.values() if one.until is not None]
-        if not over:
+        reached = [(usage.until, usage) for usage in self.standing.values() if usage.until is not None]
+        if not reached:
             return None
-        until, last = max(over, key=lambda pair: pair[0])
+        until, last = max(reached, key=lambda pair: pair[0])
         return said_of(last, until)
 
     @property
@@ -164,17 +164,17 @@ class Shown:
     @property
     def facts(self) -> list[tuple[str, str]]:
         """Each limit with its usage; empty if there is none."""
-        told = []
-        for limit, one in self.standing.items():
-            if one.most is not None:
-                told.append((str(NAMES[limit]), used_of(one.used, one.most)))
+        facts = []
+        for limit, usage in self.standing.items():
+            if usage.most is not None:
+                facts.append((str(NAMES[limit]), _used_of(usage.used, usage.most)))
             elif limit is Limit.TOKENS_PER_MONTH and self.with_tokens:
-                told.append((str(NAMES[limit]), number(one.used)))
-        return told
+                facts.append((str(NAMES[limit]), number(usage.used)))
+        return facts
 
 
 def my_limits() -> Shown:
     """Return the limits for this user's pages. Unlimited tokens are shown to users who may see costs."""
     return Shown(
-        standing_of(current_account().id), services().settings.show_cost_to_owner or current_account().is_operator
+        usage_of_account(current_account().id), services().settings.show_cost_to_owner or current_account().is_operator
     )

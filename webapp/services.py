@@ -47,14 +47,14 @@ def init_app(app: Flask, settings: Settings) -> Services:
         queue,
         Dispatcher(transaction, queue),
         LongPollSlots(settings.web_threads // 2),
-        export_places(settings),
+        export_slots(settings),
         SignInService(app, settings) if settings.sign_in_service else None,
     )
     app.extensions["waybill"] = made
     return made
 
 
-def export_places(settings: Settings) -> threading.BoundedSemaphore:
+def export_slots(settings: Settings) -> threading.BoundedSemaphore:
     """Return the slots for exports.
 
     An export occupies a thread for as long as its reader takes, so they are limited.

@@ -62,8 +62,8 @@ class ProcessGroup:
             ended = self.bury()
         if ended and not self.stop_asked:
             time.sleep(LOOK_EVERY_SECONDS)  # a host that signals every process may reach a child first
-        for how in ended:
-            say(how)
+        for line in ended:
+            say(line)
         return self.stop_asked
 
     def stop(self, within_seconds: float) -> bool:
@@ -82,8 +82,8 @@ class ProcessGroup:
         until = time.monotonic() + seconds
         while self.running and time.monotonic() < until:
             time.sleep(LOOK_EVERY_SECONDS)
-            for how in self.bury():
-                say(how)
+            for line in self.bury():
+                say(line)
         return not self.running
 
 
@@ -102,11 +102,11 @@ def say(what: str) -> None:
 
 def keep(commands: Mapping[str, Sequence[str]], grace_seconds: float) -> int:
     """Run these until a stop is requested. Returns 0 after a clean stop, 1 if a child ended by itself or was killed."""
-    household = ProcessGroup()
+    group = ProcessGroup()
     for name, command in commands.items():
-        household.start(name, command)
-    as_asked = household.watch()
-    in_time = household.stop(grace_seconds - min(TO_BE_GONE_SECONDS, grace_seconds / 5))
+        group.start(name, command)
+    as_asked = group.watch()
+    in_time = group.stop(grace_seconds - min(TO_BE_GONE_SECONDS, grace_seconds / 5))
     return 0 if as_asked and in_time else 1
 
 

@@ -76,12 +76,12 @@ class Workers:
 
     def replace_ended(self) -> None:
         """Start a replacement for each worker that has ended."""
-        for place, worker in enumerate(self.running):
+        for index, worker in enumerate(self.running):
             code = worker.popen.poll()
             if code is not None:
                 self.exits[code] += 1
                 self._bury(worker)
-                self.running[place] = self._start()
+                self.running[index] = self._start()
 
     def _bury(self, worker: Process) -> None:
         self._logs.append(worker.log)
@@ -110,10 +110,10 @@ class Workers:
         for log in self._logs:
             if log.rstrip().endswith("}"):
                 continue  # the last word is a log line, so any earlier exception was caught
-            places = re.findall(r'File ".*/((?:tasks|webapp)/\S+)", line (\d+)', log)
+            lines = re.findall(r'File ".*/((?:tasks|webapp)/\S+)", line (\d+)', log)
             errors = re.findall(r"^[\w.]+(?:Error|Exception|Timeout)\b", log, re.MULTILINE)
-            if places and errors:
-                found[f"{errors[-1]} at {':'.join(places[-1])}"] += 1
+            if lines and errors:
+                found[f"{errors[-1]} at {':'.join(lines[-1])}"] += 1
         return found
 
 

@@ -44,10 +44,10 @@ def test_newer_messages_are_parked_with_a_line_and_sent_again_in_this_version(
         jobs = {name: handed_over_by_newer_code(here, queue, *message) for name, message in NEWER.items()}
         behind = here.submit(b"An ordinary text behind all of them.")
         here.wait_for(behind, State.SUCCEEDED)
-        said = [line for line in here.worker.log.splitlines() if "of_another_version" in line or "not_ours" in line]
-        assert len(said) == len(jobs), here.worker.log  # once for each, and never again
+        lines = [line for line in here.worker.log.splitlines() if "of_another_version" in line or "not_ours" in line]
+        assert len(lines) == len(jobs), here.worker.log  # once for each, and never again
         for name, job_id in jobs.items():
-            assert sum(job_id.hex in line for line in said) == 1, (name, said)
+            assert sum(job_id.hex in line for line in lines) == 1, (name, lines)
             assert here.view(job_id).state is State.QUEUED, name
         assert here.orphans() == 0
         assert len(here.fake.requests) == 1

@@ -194,9 +194,9 @@ def test_the_worker_of_the_version_before_works_on_todays_rows_and_messages(
     assert scripts.get_current_head() != schema.MIGRATIONS[-1]
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
-        held = factories.submit(session, account_id, b"It was being worked on. It goes on. It is done.").job_id
-        factories.claim(session, held)
-        factories.let_the_lease_run_out(session, held)
+        running = factories.submit(session, account_id, b"It was being worked on. It goes on. It is done.").job_id
+        factories.claim(session, running)
+        factories.let_the_lease_run_out(session, running)
     Reconciler(database.transaction, settings, lambda: None).step()
     Dispatcher(database.transaction, queue).step()
     keep_the_dispatcher_away(database)
@@ -204,6 +204,6 @@ def test_the_worker_of_the_version_before_works_on_todays_rows_and_messages(
     assert worker.returncode == 0, worker.stderr
     with database.transaction() as session:
         assert factories.state_of(session, job_id) is State.SUCCEEDED, worker.stderr
-        assert factories.state_of(session, held) is State.SUCCEEDED, worker.stderr
+        assert factories.state_of(session, running) is State.SUCCEEDED, worker.stderr
         assert session.execute(text("SELECT deliveries FROM jobs WHERE id = :id"), {"id": job_id}).scalar_one() == 1
         assert job_views.orphans(session, grace_seconds=0) == 0

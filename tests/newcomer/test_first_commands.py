@@ -33,8 +33,8 @@ def demo(checkout: Checkout, *, umask: int = -1, **variables: str) -> Iterator[t
     try:
         yield running, running.ready()
     finally:
-        said = running.interrupt()
-    assert "Stopped. What was handed in is kept" in said
+        output = running.interrupt()
+    assert "Stopped. What was handed in is kept" in output
     assert not [process for process in psutil.process_iter(["cwd", "status"]) if is_at_work_in(process, checkout)]
 
 
@@ -87,7 +87,7 @@ def test_root_makes_a_summary_with_the_first_command_and_changes_nothing_else(ro
     with demo(roots) as (running, address):
         browser = signed_in(running, address)
         assert "north pier" in browser.get(browser.summary_of(TEXT))
-        assert all("NOAUTH" in said for said in answers_without_a_password(running))
+        assert all("NOAUTH" in output for output in answers_without_a_password(running))
         for folder in socket_folders(running):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {server.username() for server in children_of(running, "postgres")} == {"nobody"}
@@ -99,7 +99,7 @@ def test_an_ordinary_user_does_so_while_root_does_at_a_path_with_spaces(roots: C
     with demo(roots), demo(ordinarys, umask=0o077, **HARD_TIMES) as (running, address):
         browser = signed_in(running, address)
         assert "north pier" in browser.get(browser.summary_of(TEXT))
-        assert all("NOAUTH" in said for said in answers_without_a_password(running))
+        assert all("NOAUTH" in output for output in answers_without_a_password(running))
         for folder in socket_folders(running):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
@@ -132,18 +132,18 @@ def test_a_long_path_is_as_good_as_a_short_one(ordinarys: Checkout) -> None:
     with demo(ordinarys.moved_copy(folder)) as (running, _):
         (sockets,) = socket_folders(running)
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
-        assert all("NOAUTH" in said for said in answers_without_a_password(running))
+        assert all("NOAUTH" in output for output in answers_without_a_password(running))
     assert not sockets.exists()
 
 
 def test_a_second_start_says_which_one_runs(ordinarys: Checkout) -> None:
     with demo(ordinarys) as (running, address):
         for port in (urlsplit(address).port, free_port()):
-            said = ordinarys.refused(PORT=str(port))
+            output = ordinarys.refused(PORT=str(port))
             found = re.fullmatch(
-                r"It runs already: (\S+) \(process (\d+)\)\. Stop it with Ctrl-C in its terminal\.", said
+                r"It runs already: (\S+) \(process (\d+)\)\. Stop it with Ctrl-C in its terminal\.", output
             )
-            assert found and found[1] == address, said
+            assert found and found[1] == address, output
             assert int(found[2]) in {one.pid for one in psutil.Process(running.process.pid).children(recursive=True)}
         assert "Waybill" in Browser(address, *running.says(r"as (\S+) with password (\S+)").groups()).get("/")
 
@@ -174,34 +174,36 @@ def test_a_port_that_somebody_has_is_said(ordinarys: Checkout) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = ordinarys.refused(PORT=str(port))
-    found = re.fullmatch(rf"Port {port} is in use\. Choose another: PORT=(\d+) make demo", said)
-    assert found and int(found[1]) != port, said
+        output = ordinarys.refused(PORT=str(port))
+    found = re.fullmatch(rf"Port {port} is in use\. Choose another: PORT=(\d+) make demo", output)
+    assert found and int(found[1]) != port, output
 
 
 def test_a_port_that_needs_rights_is_said(ordinarys: Checkout) -> None:
     first_free = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
     if ordinarys.user.uid == 0 or not first_free.exists() or int(first_free.read_text()) <= 80:
         pytest.skip("Everybody may listen on port 80 here.")
-    said = ordinarys.refused(PORT="80")
-    assert said == "Port 80 needs more rights than you have. Choose another: PORT=8000 make demo"
+    output = ordinarys.refused(PORT="80")
+    assert output == "Port 80 needs more rights than you have. Choose another: PORT=8000 make demo"
 
 
 def test_a_folder_that_cannot_be_written_to_is_said(root: User, ordinary: User, grounds: Path) -> None:
     somebody_elses = Checkout.copied(grounds / "read-only", root)
-    said = Checkout(somebody_elses.folder, ordinary).refused()
-    assert said == "Nothing can be written to this folder. Copy the project to a folder of your own, and run it there."
+    output = Checkout(somebody_elses.folder, ordinary).refused()
+    assert (
+        output == "Nothing can be written to this folder. Copy the project to a folder of your own, and run it there."
+    )
 
 
 def test_data_that_cannot_be_written_are_said(ordinarys: Checkout) -> None:
     (ordinarys.folder / ".demo").rename(ordinarys.folder / "aside")
     (ordinarys.folder / ".demo").write_text("a file where the folder should be")
     try:
-        said = ordinarys.refused()
+        output = ordinarys.refused()
     finally:
         (ordinarys.folder / ".demo").unlink()
         (ordinarys.folder / "aside").rename(ordinarys.folder / ".demo")
-    assert re.fullmatch(r"Nothing can be written to \S.*\.demo \(File exists\)\. Run the demo in a copy .*", said)
+    assert re.fullmatch(r"Nothing can be written to \S.*\.demo \(File exists\)\. Run the demo in a copy .*", output)
 
 
 def test_a_python_without_venv_is_said(ordinarys: Checkout, grounds: Path) -> None:
@@ -215,14 +217,16 @@ def test_a_python_without_venv_is_said(ordinarys: Checkout, grounds: Path) -> No
 
 def test_services_of_ones_own_that_do_not_answer_are_said(ordinarys: Checkout) -> None:
     nowhere = f"postgresql://u:hunter2@127.0.0.1:{free_port()}/site"
-    said = ordinarys.refused(DATABASE_URL=nowhere, PORT=str(free_port()))
-    assert said.splitlines()[-1].startswith("The database migration failed: DATABASE_URL: the database does not answer")
-    assert "hunter2" not in said
+    output = ordinarys.refused(DATABASE_URL=nowhere, PORT=str(free_port()))
+    assert output.splitlines()[-1].startswith(
+        "The database migration failed: DATABASE_URL: the database does not answer"
+    )
+    assert "hunter2" not in output
 
 
 def test_a_setting_that_is_wrong_is_said(ordinarys: Checkout) -> None:
-    said = ordinarys.refused(AI_PROVIDER="nobody", PORT=str(free_port()))
-    assert "AI_PROVIDER" in said.splitlines()[-1]
+    output = ordinarys.refused(AI_PROVIDER="nobody", PORT=str(free_port()))
+    assert "AI_PROVIDER" in output.splitlines()[-1]
 
 
 def test_everything_of_a_demo_can_be_removed(roots: Checkout) -> None:

@@ -78,10 +78,13 @@ def test_no_text_stands_inside_an_f_string_where_it_would_not_be_found() -> None
 @pytest.mark.parametrize("code", OTHERS)
 def test_a_catalogue_holds_each_text_and_nothing_else(code: str, texts: Catalog) -> None:
     catalogue = read(CATALOGUES / f"{code}.po")
-    wanted, there = {message.id for message in texts if message.id}, {message.id for message in catalogue if message.id}
-    assert len(wanted) > 1
-    assert wanted - there == set(), "not in the catalogue: run `make words`, then translate"
-    assert there - wanted == set(), "no longer used: run `make words`"
+    expected, there = (
+        {message.id for message in texts if message.id},
+        {message.id for message in catalogue if message.id},
+    )
+    assert len(expected) > 1
+    assert expected - there == set(), "not in the catalogue: run `make words`, then translate"
+    assert there - expected == set(), "no longer used: run `make words`"
 
 
 @pytest.mark.parametrize("code", OTHERS)

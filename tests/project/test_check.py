@@ -63,9 +63,9 @@ def pytest_with(*arguments: str) -> str:
 
 
 def test_the_selection_is_most_of_both_folders() -> None:
-    said = pytest_with(*selection(), "--collect-only")
-    found = re.search(r"^(\d+)/\d+ tests collected \((\d+) deselected\) in", said, re.MULTILINE)
-    assert found, said
+    output = pytest_with(*selection(), "--collect-only")
+    found = re.search(r"^(\d+)/\d+ tests collected \((\d+) deselected\) in", output, re.MULTILINE)
+    assert found, output
     assert int(found[1]) > 1000
     assert int(found[2]) > 20
 
@@ -81,10 +81,10 @@ def try_made_up(directory: Path, *options: str) -> str:
 
 
 def test_what_asks_for_services_is_left_out_and_what_starts_one_by_itself_fails(tmp_path: Path) -> None:
-    said = try_made_up(tmp_path, "-p", "tests.support.no_services")
-    assert "2 failed, 1 passed, 3 deselected in" in said
-    assert "ServiceStarted: postgres" in said or "ServiceStarted: initdb" in said
-    assert "ServiceStarted: redis-server" in said
+    output = try_made_up(tmp_path, "-p", "tests.support.no_services")
+    assert "2 failed, 1 passed, 3 deselected in" in output
+    assert "ServiceStarted: postgres" in output or "ServiceStarted: initdb" in output
+    assert "ServiceStarted: redis-server" in output
 
 
 @pytest.mark.usefixtures("addresses")  # it starts a service

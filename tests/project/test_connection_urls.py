@@ -20,10 +20,10 @@ COMMANDS = {
 def test_a_parameter_of_another_client_is_named(addresses: dict[str, str], command: str) -> None:
     url = addresses["DATABASE_URL"] + ("&" if "?" in addresses["DATABASE_URL"] else "?") + "pgbouncer=true"
     ended = completed(COMMANDS[command], factories.environment({**addresses, "DATABASE_URL": url}))
-    said = ended.stdout + ended.stderr
+    output = ended.stdout + ended.stderr
     assert ended.returncode == 1
-    assert "DATABASE_URL: PostgreSQL's client does not know the parameter pgbouncer. Remove it" in said
-    assert "Traceback" not in said
+    assert "DATABASE_URL: PostgreSQL's client does not know the parameter pgbouncer. Remove it" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("command", ["web", "release", "worker"])
@@ -31,6 +31,6 @@ def test_so_is_one_that_redis_does_not_know(addresses: dict[str, str], command: 
     ended = completed(
         COMMANDS[command], factories.environment({**addresses, "REDIS_URL": "redis://:hunter2@h/0?family=0"})
     )
-    said = ended.stdout + ended.stderr
+    output = ended.stdout + ended.stderr
     assert ended.returncode == 1
-    assert "REDIS_URL cannot be read" in said and "Traceback" not in said and "hunter2" not in said
+    assert "REDIS_URL cannot be read" in output and "Traceback" not in output and "hunter2" not in output

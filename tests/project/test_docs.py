@@ -91,8 +91,8 @@ def test_links_to_headings_and_to_other_sites_are_no_dead_ones() -> None:
 
 
 def test_the_index_has_every_page_once_with_a_line_about_it() -> None:
-    said = re.findall(r"^\* \[[^\]]+\]\(([\w-]+\.md)\): \S.*\.", INDEX.read_text(), re.MULTILINE)
-    assert sorted(said) == sorted(path.name for path in INDEX.parent.glob("*.md") if path != INDEX)
+    listed = re.findall(r"^\* \[[^\]]+\]\(([\w-]+\.md)\): \S.*\.", INDEX.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in INDEX.parent.glob("*.md") if path != INDEX)
 
 
 def test_the_page_about_the_architecture_names_every_package_and_every_contract() -> None:

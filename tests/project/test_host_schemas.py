@@ -73,13 +73,13 @@ WRONG: list[tuple[str, list[Any], Any]] = [
 def test_what_the_host_does_not_read_is_seen(file: str, path: list[Any], value: Any) -> None:
     """Check that the test can fail: these files had such keys, or might; None removes a key."""
     content = copy.deepcopy(read(file))
-    place = content
+    parent = content
     for step in path[:-1]:
-        place = place[step]
+        parent = parent[step]
     if value is None:
-        del place[path[-1]]
+        del parent[path[-1]]
     else:
-        place[path[-1]] = value
+        parent[path[-1]] = value
     assert faults(file, content)
 
 

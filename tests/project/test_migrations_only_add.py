@@ -73,11 +73,11 @@ def taken_away(statements: list[str]) -> list[str]:
     return faults
 
 
-@pytest.mark.parametrize("place", range(len(REVISIONS)), ids=[revision.revision for revision in REVISIONS])
-def test_a_migration_adds_and_what_takes_away_names_what_it_contracts(place: int) -> None:
-    module = REVISIONS[place].module
+@pytest.mark.parametrize("position", range(len(REVISIONS)), ids=[revision.revision for revision in REVISIONS])
+def test_a_migration_adds_and_what_takes_away_names_what_it_contracts(position: int) -> None:
+    module = REVISIONS[position].module
     faults = taken_away(sql_of(module.upgrade))
-    earlier = {revision.revision for revision in REVISIONS[:place]}
+    earlier = {revision.revision for revision in REVISIONS[:position]}
     assert faults == [] or getattr(module, "contracts", None) in earlier, faults
 
 

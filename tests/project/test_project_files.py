@@ -34,5 +34,5 @@ def test_the_newest_version_in_the_changelog_is_the_projects() -> None:
 
 
 def test_every_command_for_contributors_is_one_that_make_knows() -> None:
-    told = set(re.findall(r"\bmake ([a-z]+)\b", (ROOT / "CONTRIBUTING.md").read_text()))
-    assert {"check", "test", "help", "words", "drills", "chaos"} <= told <= targets()
+    mentioned = set(re.findall(r"\bmake ([a-z]+)\b", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert {"check", "test", "help", "words", "drills", "chaos"} <= mentioned <= targets()

@@ -17,10 +17,10 @@ def table_after(heading: str) -> list[list[str]]:
 
 
 def test_the_state_table_is_the_code() -> None:
-    said = {}
+    documented = {}
     for row in table_after("## States"):
         state, _, moves = row
-        said[state.strip("`")] = set(re.findall(r"`(\w+)` → `(\w+)`", moves))
+        documented[state.strip("`")] = set(re.findall(r"`(\w+)` → `(\w+)`", moves))
     coded = {
         str(state): {
             (str(event), str(table[state]))
@@ -29,7 +29,7 @@ def test_the_state_table_is_the_code() -> None:
         }
         for state in State
     }
-    assert said == coded
+    assert documented == coded
 
 
 def test_the_table_says_which_states_are_final() -> None:

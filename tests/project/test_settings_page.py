@@ -20,7 +20,7 @@ def test_the_page_is_made_from_the_settings_of_today(
 
 
 def test_every_setting_is_described_in_a_sentence() -> None:
-    said = {name: field.description or "" for name, field in Settings.model_fields.items()}
-    assert [name for name, words in said.items() if len(words) < 15 or not words.endswith(".")] == []
+    descriptions = {name: field.description or "" for name, field in Settings.model_fields.items()}
+    assert [name for name, words in descriptions.items() if len(words) < 15 or not words.endswith(".")] == []
     for name in Settings.model_fields:
         assert f"| `{name.upper()}` |" in docs.page()

@@ -19,8 +19,10 @@ START = {
 def test_it_does_not_start_at_an_address_where_nobody_could_sign_in(addresses: dict[str, str], command: str) -> None:
     ended = completed(START[command], factories.environment(addresses, APP_BASE_URL="http://waybill.example", **REAL))
     assert ended.returncode == 1
-    said = ended.stdout + ended.stderr
-    assert "APP_BASE_URL starts with http://" in said and "nobody could sign in" in said and "Traceback" not in said
+    output = ended.stdout + ended.stderr
+    assert (
+        "APP_BASE_URL starts with http://" in output and "nobody could sign in" in output and "Traceback" not in output
+    )
 
 
 @pytest.mark.parametrize("address", ["https://waybill.example", "http://localhost:8000"])

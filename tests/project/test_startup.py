@@ -43,9 +43,9 @@ def test_an_unreachable_database_is_named_and_its_password_is_not(addresses: dic
 def test_budgets_that_do_not_nest_are_named(addresses: dict[str, str], command: str) -> None:
     ended = run(command, factories.environment(addresses, PROVIDER_CALL_SECONDS="100"))
     assert ended.returncode != 0
-    said = ended.stdout + ended.stderr
-    assert "PROVIDER_CALL_SECONDS (100) must be less than ATTEMPT_SECONDS (90)." in said
-    assert "Traceback" not in said
+    output = ended.stdout + ended.stderr
+    assert "PROVIDER_CALL_SECONDS (100) must be less than ATTEMPT_SECONDS (90)." in output
+    assert "Traceback" not in output
 
 
 def test_the_web_process_refuses_to_start_without_a_secret_of_its_own(addresses: dict[str, str]) -> None:

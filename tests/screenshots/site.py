@@ -48,10 +48,15 @@ class Stage:
     """Creates the events on the site before the pictures are taken."""
 
     def __init__(
-        self, address: str, told: dict[str, str], settings: Settings, fake: FakeProvider, clock: StandingClock
+        self,
+        address: str,
+        site_variables: dict[str, str],
+        settings: Settings,
+        fake: FakeProvider,
+        clock: StandingClock,
     ) -> None:
         self.address = address
-        self._variables = told
+        self._variables = site_variables
         self.settings = settings
         self.fake = fake
         self.clock = clock
@@ -171,11 +176,15 @@ def stage() -> Iterator[Stage]:
         factories.migrate(addresses)
         fake = stack.enter_context(FakeProvider())
         port = free_port()
-        told = variables(addresses, fake)
+        site_variables = variables(addresses, fake)
         settings = factories.settings(
-            addresses, queue_name=told["QUEUE_NAME"], ai_provider="openai", openai_api_key="-", ai_model=MODEL
+            addresses,
+            queue_name=site_variables["QUEUE_NAME"],
+            ai_provider="openai",
+            openai_api_key="-",
+            ai_model=MODEL,
         )
-        environment = factories.environment(told, HOST="127.0.0.1", PORT=str(port))
+        environment = factories.environment(site_variables, HOST="127.0.0.1", PORT=str(port))
         clock.set(before(days=40))
         for email, role in ((MARA, []), (OPERATOR, ["--operator"])):
             create = ["-m", "flask", "--app", "wsgi", "accounts", "create", email, *role]
@@ -183,6 +192,6 @@ def stage() -> Iterator[Stage]:
         web = stack.enter_context(process(["-m", "gunicorn", "wsgi:app"], environment))
         address = f"http://127.0.0.1:{port}"
         factories.wait_until(lambda: answers(f"{address}/healthz"), within=60, what=lambda: web.log)
-        made = Stage(address, told, settings, fake, clock)
+        made = Stage(address, site_variables, settings, fake, clock)
         stack.callback(made.close)
         yield made

@@ -168,7 +168,7 @@ def submit(
     **intent: Any,
 ) -> AcceptedJob:
     """Record a job as the web app does."""
-    wanted: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "title": "Harbour report",
         "workflow": "summary",
         "workflow_version": 1,
@@ -176,7 +176,7 @@ def submit(
     }
     return accept_job(
         session,
-        Intent(account_id=account_id, **{**wanted, **intent}),
+        Intent(account_id=account_id, **{**defaults, **intent}),
         NewDocument(content, "txt", "harbour.txt"),
         Terms(QUEUE, deadline_seconds, max_attempts, limits),
     )

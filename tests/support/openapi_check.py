@@ -59,19 +59,19 @@ def description_of(app: Any) -> dict[str, Any]:
 def check_against(described: dict[str, Any], operation: Any, status: int, headers: Any, body: bytes) -> None:
     """Compare status, media type, headers and body. `operation` None means that the request matched no route."""
     problem = {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-    said = problem if operation is None else operation["responses"].get(str(status))
-    if said is None:
+    described_response = problem if operation is None else operation["responses"].get(str(status))
+    if described_response is None:
         raise NotAsDescribed(f"{status} is not described: {body[:300]!r}")
-    while "$ref" in said:
-        said = _found(described, said["$ref"])
+    while "$ref" in described_response:
+        described_response = _found(described, described_response["$ref"])
     for name in set(headers.keys()) & {"RateLimit", "RateLimit-Policy", "Waybill-Wait", "Link", "Location"}:
-        if name not in said.get("headers", {}) and status < 400:
+        if name not in described_response.get("headers", {}) and status < 400:
             raise NotAsDescribed(f"the header {name} is not described for {status}")
-    if not said.get("content"):
+    if not described_response.get("content"):
         if body:
             raise NotAsDescribed(f"{status} has no body, and this came: {body[:300]!r}")
         return
-    [(media, content)] = said["content"].items()
+    [(media, content)] = described_response["content"].items()
     if headers["Content-Type"] != media:
         raise NotAsDescribed(f"{headers['Content-Type']} and not {media}")
     schema = {**content["schema"], "components": described["components"]}

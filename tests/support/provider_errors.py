@@ -14,7 +14,7 @@ SECRETS = (KEY, "SECRETKEY", "DOCUMENTTEXT", "(fake)", "Bad Gateway", "PROXYPASS
 
 def assert_harmless(error: ProviderError) -> None:
     """Check that no log or row of the error contains the key, the document or the provider's words."""
-    told = "".join(traceback.format_exception(error)) + repr(error) + str(error) + repr(vars(error))
-    assert not [secret for secret in SECRETS if secret in told]
+    everything = "".join(traceback.format_exception(error)) + repr(error) + str(error) + repr(vars(error))
+    assert not [secret for secret in SECRETS if secret in everything]
     assert error.__cause__ is None
     assert error.__context__ is None

@@ -263,6 +263,6 @@ def test_how_many_jobs_come_before_ones_own_is_said_and_kept_true(ada: Person, b
     answer = ada.get(address, headers={"HX-Request": "true"})
     assert answer.status_code == 204, "it waits for its turn, and the queue is not to blame"
     bob.post(f"/jobs/{second}/cancel")
-    told = ada.get(address, headers={"HX-Request": "true"})
-    assert told.status_code == 200 and "2 jobs before yours" in told.text
-    assert 'id="live"' not in told.text, "a screen reader is not told each time"
+    fragment = ada.get(address, headers={"HX-Request": "true"})
+    assert fragment.status_code == 200 and "2 jobs before yours" in fragment.text
+    assert 'id="live"' not in fragment.text, "a screen reader is not told each time"

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.cli.messages import LONGEST_NOTE, command_line_user
-from webapp.accounts.cli import account_of, accounts_cli, no_database
+from webapp.accounts.cli import account_of, accounts_cli, database_failed
 from webapp.auth import account_access
 from webapp.auth.account_access import Deciding, NotDecided
 from webapp.database import transaction
@@ -64,10 +64,10 @@ def _decide(email: str, reason: str, decide: Decide) -> tuple[str, object]:
 
     Returns the stored address and the result of `decide`. Raises ClickException.
     """
-    why = cut(one_line(reason), LONGEST_NOTE)
-    if not why:
+    reason_text = cut(one_line(reason), LONGEST_NOTE)
+    if not reason_text:
         raise click.ClickException("Say why: the reason is empty.")
-    deciding = Deciding(services().settings.queue_name, by=command_line_user(), reason=why)
+    deciding = Deciding(services().settings.queue_name, by=command_line_user(), reason=reason_text)
     try:
         with transaction() as session:
             account = account_of(session, email)
@@ -76,4 +76,4 @@ def _decide(email: str, reason: str, decide: Decide) -> tuple[str, object]:
     except NotDecided as refused:
         raise click.ClickException(str(refused)) from None
     except SQLAlchemyError as error:
-        raise no_database(error) from None
+        raise database_failed(error) from None

@@ -66,10 +66,10 @@ def _form_page() -> FormPage:
 def show_the_form_again(error: CSRFError) -> ResponseReturnValue:
     """Show an expired form again with a new CSRF token, keeping the submitted e-mail address."""
     render = _form_page().render
-    typed = Credentials(
-        request.form.get("email", "")[: email_addresses.LONGEST_EMAIL], "", {"form": messages.FORM_TOO_OLD}
+    submitted = Credentials(
+        request.form.get("email", "")[: email_addresses.MAX_EMAIL_LENGTH], "", {"form": messages.FORM_TOO_OLD}
     )
-    return form_too_old(error) if render is None else render(typed, 400)
+    return form_too_old(error) if render is None else render(submitted, 400)
 
 
 @accounts.errorhandler(RateLimitExceeded)

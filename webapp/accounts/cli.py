@@ -19,7 +19,7 @@ from webapp.accounts import forms
 from webapp.auth import account_access, api_tokens, email_addresses, invitations
 from webapp.auth.account_access import Deciding
 from webapp.auth.accounts import account_with, change_password, revoke_tokens_with_password
-from webapp.auth.password_rules import password_fault
+from webapp.auth.password_rules import password_problem
 from webapp.auth.passwords import hash_password
 from webapp.database import transaction
 from webapp.models import Account, Role
@@ -53,22 +53,22 @@ def create(email: str, operator: bool) -> None:
     except IntegrityError:
         raise click.ClickException(f"There is an account {address} already.") from None
     except SQLAlchemyError as error:
-        raise no_database(error) from None
+        raise database_failed(error) from None
     click.echo(f"Created {address} ({role}).")
 
 
 def _new_password(address: str) -> str:
     password = _password()
-    fault = password_fault(password, address)
-    if fault:
-        raise click.ClickException(f"The password will not do. {fault}")
+    problem = password_problem(password, address)
+    if problem:
+        raise click.ClickException(f"The password will not do. {problem}")
     return password
 
 
 def _password() -> str:
     if sys.stdin.isatty():
-        typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-        return typed
+        entered: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return entered
     given = os.environ.get("ACCOUNT_PASSWORD")
     if not given:
         raise click.ClickException("There is no terminal to ask for the password. Set ACCOUNT_PASSWORD.")
@@ -87,19 +87,23 @@ def password(email: str, revoke_tokens: bool) -> None:
             address = account.email
             if change_password(session, account, new_hash) is None:
                 raise click.ClickException("It was changed by somebody else at this moment. Nothing was done.")
-            revoked = revoke_tokens_with_password(session, account, wanted=revoke_tokens)
-            left = len(api_tokens.tokens_of(session, account.id))
+            revoked = revoke_tokens_with_password(session, account, requested=revoke_tokens)
+            remaining = len(api_tokens.tokens_of(session, account.id))
     except SQLAlchemyError as error:
-        raise no_database(error) from None
-    about = f"{left} API tokens go on working." if left else f"{revoked} API tokens were revoked." if revoked else ""
-    click.echo(f"{address} has a new password and is signed out everywhere. {about}".rstrip())
+        raise database_failed(error) from None
+    note = ""
+    if remaining:
+        note = f" {remaining} API tokens go on working."
+    elif revoked:
+        note = f" {revoked} API tokens were revoked."
+    click.echo(f"{address} has a new password and is signed out everywhere.{note}")
 
 
 @accounts_cli.command("invite")
 @click.argument("email", required=False)
 @click.option(
     "--days",
-    type=click.IntRange(1, invitations.MOST_DAYS),
+    type=click.IntRange(1, invitations.MAX_DAYS),
     default=invitations.DAYS,
     show_default=True,
     help="How long it can be used.",
@@ -118,7 +122,7 @@ def invite(email: str | None, days: int) -> None:
         with transaction() as session:
             made = invitations.invite(session, email=address, made_by=None, days=days)
     except SQLAlchemyError as error:
-        raise no_database(error) from None
+        raise database_failed(error) from None
     click.echo(f"{settings.app_base_url.rstrip('/')}/invitation/{made}")
 
 
@@ -135,7 +139,7 @@ def promote(email: str, reason: str) -> None:
             address = account.email
             account_access.promote(session, account, deciding)
     except SQLAlchemyError as error:
-        raise no_database(error) from None
+        raise database_failed(error) from None
     click.echo(f"{address} is an operator now.")
 
 
@@ -150,11 +154,11 @@ def token(email: str, name: str) -> None:
     try:
         with transaction() as session:
             account = account_of(session, email)
-            if len(api_tokens.tokens_of(session, account.id)) >= api_tokens.MOST_TOKENS:
-                raise click.ClickException(f"There are {api_tokens.MOST_TOKENS} tokens already. Revoke one first.")
+            if len(api_tokens.tokens_of(session, account.id)) >= api_tokens.MAX_TOKENS:
+                raise click.ClickException(f"There are {api_tokens.MAX_TOKENS} tokens already. Revoke one first.")
             made = api_tokens.make_token(session, account.id, named)
     except SQLAlchemyError as error:
-        raise no_database(error) from None
+        raise database_failed(error) from None
     click.echo(made)
 
 
@@ -171,6 +175,6 @@ def _address_in(email: str) -> str:
     return email_addresses.normal_email(email) or email.strip().lower()
 
 
-def no_database(error: SQLAlchemyError) -> click.ClickException:
+def database_failed(error: SQLAlchemyError) -> click.ClickException:
     """Return the error for a command that failed in the database."""
     return click.ClickException(f"The database did not do it ({type(error).__name__}).")

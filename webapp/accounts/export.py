@@ -32,7 +32,7 @@ from webapp.jobs import timeline
 from webapp.models import Account, BrowserSession, Identity
 from webapp.upload_links import links as upload_links_links
 
-TURN_SECONDS = 300.0
+LOCK_SECONDS = 300.0
 """Seconds that a browser may spend on the files of one job before another export may start."""
 PAGE = 100
 ABOUT = lazy(
@@ -46,40 +46,40 @@ ABOUT = lazy(
 )
 
 
-class TurnLost(Exception):
+class LockLost(Exception):
     """Raised if the export took too long over one job and another export has started, or if the account is gone."""
 
 
 @dataclass
-class Turn:
+class Lock:
     """Represents the lock that allows an account its one export. It ends at `until` unless it is extended."""
 
     account_id: uuid.UUID
     until: datetime
 
 
-def begin(session: Session, account_id: uuid.UUID) -> Turn | None:
+def begin(session: Session, account_id: uuid.UUID) -> Lock | None:
     """Take the lock. Returns None while another export holds it."""
     free = or_(Account.exporting_until.is_(None), Account.exporting_until <= func.now())
-    until = _set(session, Account.id == account_id, free, until=func.now() + seconds(TURN_SECONDS))
-    return None if until is None else Turn(account_id, until)
+    until = _set(session, Account.id == account_id, free, until=func.now() + seconds(LOCK_SECONDS))
+    return None if until is None else Lock(account_id, until)
 
 
-def move_on(session: Session, turn: Turn) -> None:
-    """Extend the lock. Raises TurnLost."""
-    until = _set(session, *_held(turn), until=func.now() + seconds(TURN_SECONDS))
+def extend(session: Session, lock: Lock) -> None:
+    """Extend the lock. Raises LockLost."""
+    until = _set(session, *_is_locked_by(lock), until=func.now() + seconds(LOCK_SECONDS))
     if until is None:
-        raise TurnLost
-    turn.until = until
+        raise LockLost
+    lock.until = until
 
 
-def end(session: Session, turn: Turn) -> None:
+def end(session: Session, lock: Lock) -> None:
     """Release the lock, unless it was lost."""
-    _set(session, *_held(turn), until=None)
+    _set(session, *_is_locked_by(lock), until=None)
 
 
-def _held(turn: Turn) -> list[Any]:
-    return [Account.id == turn.account_id, Account.exporting_until == turn.until]
+def _is_locked_by(lock: Lock) -> list[Any]:
+    return [Account.id == lock.account_id, Account.exporting_until == lock.until]
 
 
 def _set(session: Session, *which: Any, until: Any) -> datetime | None:
@@ -118,15 +118,15 @@ class _Unsent:
         return data
 
 
-def archive(account: Account, turn: Turn, *, spoken: str) -> Iterator[bytes]:
+def archive(account: Account, lock: Lock, *, language_code: str) -> Iterator[bytes]:
     """Yield the bytes of the archive in pieces.
 
-    Raises TurnLost; the file is then visibly truncated. `spoken` is the language of the site's own texts in it: the
+    Raises LockLost; the file is then visibly truncated. `language_code` is the language of the site's own texts: the
     request with its locale has ended by the time the pieces are generated.
     """
-    unsent, files = _Unsent(), entries(account, turn)
+    unsent, files = _Unsent(), entries(account, lock)
     with zipfile.ZipFile(unsent, "w", zipfile.ZIP_DEFLATED) as file:
-        while (found := _next_of(files, spoken)) is not None:
+        while (found := _next_of(files, language_code)) is not None:
             name, content = found
             now = datetime.now(UTC)
             file.writestr(zipfile.ZipInfo(name, now.timetuple()[:6]), content, zipfile.ZIP_DEFLATED)
@@ -134,12 +134,12 @@ def archive(account: Account, turn: Turn, *, spoken: str) -> Iterator[bytes]:
     yield unsent.take()
 
 
-def _next_of(files: Iterator[tuple[str, str | bytes]], spoken: str) -> tuple[str, str | bytes] | None:
-    with speaking(spoken):
+def _next_of(files: Iterator[tuple[str, str | bytes]], language_code: str) -> tuple[str, str | bytes] | None:
+    with speaking(language_code):
         return next(files, None)
 
 
-def entries(account: Account, turn: Turn) -> Iterator[tuple[str, str | bytes]]:
+def entries(account: Account, lock: Lock) -> Iterator[tuple[str, str | bytes]]:
     """Yield the name and the content of each file in the archive."""
     yield "README.txt", str(ABOUT)
     yield "account.json", _json(_account(account))
@@ -150,7 +150,7 @@ def entries(account: Account, turn: Turn) -> Iterator[tuple[str, str | bytes]]:
             page = job_views.jobs_of(database, account.id, limit=PAGE, before=before)
         for job in page:
             with transaction() as database:
-                move_on(database, turn)
+                extend(database, lock)
             yield from _files_of(job, account.id, seen)
         if len(page) < PAGE:
             return
@@ -189,12 +189,12 @@ def file_name(name: str) -> str:
 def _account(account: Account) -> dict[str, Any]:
     with transaction() as database:
         owned = api_tokens.tokens_of(database, account.id)
-        wish = preferences.preference_of(database, account.id)
-        linked = database.execute(select(Identity).where(Identity.account_id == account.id)).scalars().all()
-        begun = (
+        preference = preferences.preference_of(database, account.id)
+        linked_identities = database.execute(select(Identity).where(Identity.account_id == account.id)).scalars().all()
+        session_query = (
             select(BrowserSession).where(BrowserSession.account_id == account.id).order_by(BrowserSession.created_at)
         )
-        signed_in = database.execute(begun).scalars().all()
+        signed_in = database.execute(session_query).scalars().all()
         links = upload_links_links.links_of(database, account.id, limit=1000, before=None)
     return {
         "email": account.email,
@@ -203,20 +203,20 @@ def _account(account: Account) -> dict[str, Any]:
         "created_at": account.created_at,
         "email_proven_at": account.email_proven_at,
         "api_tokens": [
-            {"name": one.name, "created_at": one.created_at, "last_used_at": one.last_used_at} for one in owned
+            {"name": row.name, "created_at": row.created_at, "last_used_at": row.last_used_at} for row in owned
         ],
-        "sessions": [{"created_at": one.created_at, "last_seen_at": one.seen_at} for one in signed_in],
+        "sessions": [{"created_at": row.created_at, "last_seen_at": row.seen_at} for row in signed_in],
         "notices": None
-        if wish is None
+        if preference is None
         else {
-            "email": wish.email,
-            "email_on": wish.email_on,
-            "webhook_url": wish.webhook_url,
-            "webhook_gone_url": wish.webhook_gone_url,
-            "webhook_gone_at": wish.webhook_gone_at,
+            "email": preference.email,
+            "email_on": preference.email_on,
+            "webhook_url": preference.webhook_url,
+            "webhook_gone_url": preference.webhook_gone_url,
+            "webhook_gone_at": preference.webhook_gone_at,
         },
         "sign_in_services": [
-            {"service": one.issuer, "known_there_as": one.subject, "since": one.created_at} for one in linked
+            {"service": row.issuer, "known_there_as": row.subject, "since": row.created_at} for row in linked_identities
         ],
         "upload_links": [
             {

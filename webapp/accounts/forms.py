@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webapp.accounts import messages
-from webapp.auth.email_addresses import LONGEST_EMAIL, email_of_sign_in, normal_email
-from webapp.auth.password_rules import password_fault
+from webapp.auth.email_addresses import MAX_EMAIL_LENGTH, email_of_sign_in, normal_email
+from webapp.auth.password_rules import password_problem
 from webapp.text.strings import cut, one_line
 
-LONGEST_TOKEN_NAME = 60
+MAX_TOKEN_NAME_LENGTH = 60
 
 
 @dataclass
@@ -24,14 +24,14 @@ class Credentials:
 
 def read_registration(form: Mapping[str, str]) -> Credentials:
     """Read the credentials of a new account."""
-    typed = form.get("email", "")
-    email = normal_email(typed)
-    read = Credentials(email or typed.strip()[:LONGEST_EMAIL], form.get("password", ""))
+    submitted = form.get("email", "")
+    email = normal_email(submitted)
+    read = Credentials(email or submitted.strip()[:MAX_EMAIL_LENGTH], form.get("password", ""))
     if email is None:
         read.errors["email"] = str(messages.NO_ADDRESS)
-    fault = password_fault(read.password, read.email)
-    if fault:
-        read.errors["password"] = fault
+    problem = password_problem(read.password, read.email)
+    if problem:
+        read.errors["password"] = problem
     return read
 
 
@@ -49,4 +49,4 @@ def read_sign_in(form: Mapping[str, str]) -> Credentials:
 
 def read_token_name(form: Mapping[str, str]) -> str:
     """Return the name of a new API token; empty if nothing usable was submitted."""
-    return cut(one_line(form.get("name", "")), LONGEST_TOKEN_NAME)
+    return cut(one_line(form.get("name", "")), MAX_TOKEN_NAME_LENGTH)

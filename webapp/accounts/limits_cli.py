@@ -10,9 +10,9 @@ from tasks.ledger.accounts import limits
 from tasks.ledger.accounts.limits import Limit
 from tasks.ledger.replays import operator_actions
 from tasks.ledger.terms import Limits
-from webapp.accounts.cli import account_of, accounts_cli, no_database
+from webapp.accounts.cli import account_of, accounts_cli, database_failed
 from webapp.database import transaction
-from webapp.limits import MOST, NAMES, limit_in
+from webapp.limits import HIGHEST_VALUES, NAMES, limit_in
 from webapp.services import services
 
 AS_SITE = "site"
@@ -34,7 +34,7 @@ class NumberOrSite(click.ParamType[int | str]):
         number = limit_in(text, self.limit)
         if number is not None:
             return number
-        self.fail(f"{text!r} is neither a whole number up to {MOST[self.limit]} nor `{AS_SITE}`.", param, ctx)
+        self.fail(f"{text!r} is neither a whole number up to {HIGHEST_VALUES[self.limit]} nor `{AS_SITE}`.", param, ctx)
 
 
 @accounts_cli.command("limits")
@@ -45,22 +45,22 @@ class NumberOrSite(click.ParamType[int | str]):
 @click.option("--note", help="Why, kept with the decision.")
 def show_or_set(email: str, note: str | None, **given: int | str | None) -> None:
     """Show the limits of an account and their use. With options, change them first."""
-    wanted = {
+    requested = {
         Limit(name): value if isinstance(value, int) else None for name, value in given.items() if value is not None
     }
     settings = services().settings
     try:
         with transaction() as session:
             account = account_of(session, email)
-            if wanted:
+            if requested:
                 operator_actions.set_limits(
-                    session, settings.queue_name, account.id, wanted, by=command_line_user(), note=note
+                    session, settings.queue_name, account.id, requested, by=command_line_user(), note=note
                 )
             own = limits.own_limits(session, account.id)
-            standing = limits.usage_of(session, account.id, settings.limits)
+            usage = limits.usage_of(session, account.id, settings.limits)
     except SQLAlchemyError as error:
-        raise no_database(error) from None
-    for limit, used in standing.items():
+        raise database_failed(error) from None
+    for limit, used in usage.items():
         click.echo(f"{NAMES[limit]}: {used.used} of {used.most or 'any number'}{_whose(own, limit)}")
 
 

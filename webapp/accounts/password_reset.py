@@ -28,7 +28,7 @@ from webapp.auth.accounts import (
     revoke_tokens_with_password,
 )
 from webapp.auth.attempt_limits import limit_mails, may_be_mailed
-from webapp.auth.password_rules import password_fault
+from webapp.auth.password_rules import password_problem
 from webapp.auth.passwords import hash_password
 from webapp.auth.sessions import end_session
 from webapp.database import transaction
@@ -56,14 +56,14 @@ def forgotten() -> ResponseReturnValue:
 @form_on("accounts.forgotten", lambda given, status: asking_page(given, status))
 def ask_for_link() -> ResponseReturnValue:
     """Enqueue a mail with the link if there is an account, and give everybody the same response."""
-    _only_with_mail()
+    _require_mail()
     given = forms.read_address(request.form)
     if given.errors:
         return asking_page(given, 422)
-    wanted = may_be_mailed()
+    may_send = may_be_mailed()
     with transaction() as database:
         account = account_with(database, given.email)
-        if account is None or not wanted:
+        if account is None or not may_send:
             ledger.enqueue_for_operators(database, queue=services().settings.queue_name, what="password.reset")
         else:
             facts = {"account": account.id.hex, "stamp": password_stamp(account.password_hash)}
@@ -91,7 +91,7 @@ def choose_new_password(token: str) -> ResponseReturnValue:
     with transaction() as database:
         account = _account_of(database, token)
     if account is None:
-        return _link_over()
+        return _link_expired()
     return new_password_page(token, account, Credentials(account.email, ""), 200)
 
 
@@ -102,19 +102,19 @@ def reset_password(token: str) -> ResponseReturnValue:
     with transaction() as database:
         account = _account_of(database, token)
     if account is None:
-        return _link_over()
-    wanted = Credentials(account.email, request.form.get("password", ""))
-    fault = password_fault(wanted.password, wanted.email)
-    if fault:
-        wanted.errors["password"] = fault
-        return new_password_page(token, account, wanted, 422)
-    new_hash = hash_password(wanted.password)
+        return _link_expired()
+    credentials = Credentials(account.email, request.form.get("password", ""))
+    problem = password_problem(credentials.password, credentials.email)
+    if problem:
+        credentials.errors["password"] = problem
+        return new_password_page(token, account, credentials, 422)
+    new_hash = hash_password(credentials.password)
     unproven = account.email_proven_at is None
     with transaction() as database:
         stamp = change_password(database, account, new_hash)
         if stamp is None:
-            return _link_over()
-        revoked = revoke_tokens_with_password(database, account, wanted="revoke_tokens" in request.form)
+            return _link_expired()
+        revoked = revoke_tokens_with_password(database, account, requested="revoke_tokens" in request.form)
         if unproven:  # the account may have been made by somebody who does not own the address
             close_other_ways_in(database, account.id)
         prove_address(database, account.id)
@@ -145,7 +145,7 @@ def owe_news_of_password(database: Session, account: Account) -> None:
 
 def _account_of(database: Session, token: str) -> Account | None:
     """Return the account of a reset link. Returns None if the link is used, expired, or was not signed by this site."""
-    _only_with_mail()
+    _require_mail()
     facts = read_token(services().settings, PURPOSE, token, max_age_seconds=LINK_LIVES_SECONDS)
     if facts is None or len(facts) != 2:
         return None
@@ -153,22 +153,27 @@ def _account_of(database: Session, token: str) -> Account | None:
     return account if account is not None and password_stamp(account.password_hash) == facts[1] else None
 
 
-def new_password_page(token: str, account: Account, wanted: Credentials, status: int) -> ResponseReturnValue:
+def new_password_page(token: str, account: Account, credentials: Credentials, status: int) -> ResponseReturnValue:
     """Show the form for the new password of this account."""
     action = url_for("accounts.reset_password", token=token)
     with transaction() as database:
         owned = api_tokens.tokens_of(database, account.id)
     page = render_template(
-        "accounts/choose_password.html", wanted=wanted, action=action, about="reset", account=account, tokens=owned
+        "accounts/choose_password.html",
+        wanted=credentials,
+        action=action,
+        about="reset",
+        account=account,
+        tokens=owned,
     )
     return page, status
 
 
-def _link_over() -> ResponseReturnValue:
+def _link_expired() -> ResponseReturnValue:
     flash(str(messages.RESET_LINK_OVER))
     return redirect(url_for("accounts.forgotten"), 303)
 
 
-def _only_with_mail() -> None:
+def _require_mail() -> None:
     if not services().settings.can_mail:
         abort(404)

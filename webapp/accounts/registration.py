@@ -24,7 +24,7 @@ from webapp.accounts.forms import Credentials
 from webapp.auth import invitations
 from webapp.auth.accounts import account_with
 from webapp.auth.attempt_limits import limit_mails, may_be_mailed
-from webapp.auth.password_rules import password_fault
+from webapp.auth.password_rules import password_problem
 from webapp.auth.passwords import hash_password
 from webapp.auth.sessions import asked_next, begin_session, next_page
 from webapp.database import transaction
@@ -55,8 +55,8 @@ def entrance(token: str) -> Entrance:
     if setting != "invite":
         return Entrance(setting == "open")
     with transaction() as database:
-        found = invitations.open_one(database, token) if token else None
-    return Entrance(found is not None, token, found)
+        invitation = invitations.open_one(database, token) if token else None
+    return Entrance(invitation is not None, token, invitation)
 
 
 @accounts.get("/register")
@@ -73,9 +73,9 @@ def invited(token: str) -> ResponseReturnValue:
     """Show the form to somebody who was invited."""
     if current_user.is_authenticated:
         return redirect(url_for("jobs.home"))
-    found = entrance(token)
-    address = found.invitation.email if found.invitation else None
-    return registration_page(Credentials(address or "", ""), 200 if found.is_open else 404, token=token)
+    access = entrance(token)
+    address = access.invitation.email if access.invitation else None
+    return registration_page(Credentials(address or "", ""), 200 if access.is_open else 404, token=token)
 
 
 @accounts.post("/register")
@@ -83,24 +83,24 @@ def invited(token: str) -> ResponseReturnValue:
 @form_on("accounts.register", lambda given, status: registration_page(given, status))
 def create_account() -> ResponseReturnValue:
     """Create an account and sign in; where the site can send mail, mail a link that creates it instead."""
-    found = entrance(request.form.get("invitation", ""))
-    if not found.is_open:
+    access = entrance(request.form.get("invitation", ""))
+    if not access.is_open:
         return registration_page(Credentials("", ""), 403)
     by_mail = services().settings.can_mail
-    wanted = forms.read_address(request.form) if by_mail else forms.read_registration(request.form)
-    if found.invitation is not None and found.invitation.email not in (None, wanted.email):
-        wanted.errors["email"] = messages.invited_other(found.invitation.email)
-    if wanted.errors:
-        return registration_page(wanted, 422)
+    credentials = forms.read_address(request.form) if by_mail else forms.read_registration(request.form)
+    if access.invitation is not None and access.invitation.email not in (None, credentials.email):
+        credentials.errors["email"] = messages.invited_other(access.invitation.email)
+    if credentials.errors:
+        return registration_page(credentials, 422)
     if by_mail:
-        owe_link(wanted.email, found.invitation)
-        return render_template("accounts/check_your_email.html", about="register", address=wanted.email), 200
-    account = Account(email=wanted.email, password_hash=hash_password(wanted.password))
+        owe_link(credentials.email, access.invitation)
+        return render_template("accounts/check_your_email.html", about="register", address=credentials.email), 200
+    account = Account(email=credentials.email, password_hash=hash_password(credentials.password))
     try:
-        add_account(account, found.invitation.id if found.invitation else None)
+        add_account(account, access.invitation.id if access.invitation else None)
     except IntegrityError:
-        wanted.errors["email"] = messages.ALREADY_THERE
-        return registration_page(wanted, 422)
+        credentials.errors["email"] = messages.ALREADY_THERE
+        return registration_page(credentials, 422)
     except invitations.InvitationOver:
         return registration_page(Credentials("", ""), 403)
     begin_session(account)
@@ -122,10 +122,10 @@ def add_account(account: Account, invitation_id: uuid.UUID | None) -> None:
 
 def owe_link(address: str, invitation: Invitation | None) -> None:
     """Enqueue a mail to this address, with the same work whether or not it has an account."""
-    wanted = may_be_mailed()
+    may_send = may_be_mailed()
     with transaction() as database:
         known = account_with(database, address)
-        if not wanted:
+        if not may_send:
             outbox.enqueue_for_operators(database, queue=services().settings.queue_name, what="registration.confirm")
             return
         facts = {"address": address, "invitation": "" if invitation is None else invitation.id.hex}
@@ -158,15 +158,15 @@ def create_proven_account(token: str) -> ResponseReturnValue:
         flash(str(messages.REGISTRATION_LINK_OVER))
         return redirect(url_for("accounts.sign_in"), 303)
     address, invitation_id = proven
-    wanted = Credentials(address, request.form.get("password", ""))
-    fault = password_fault(wanted.password, wanted.email)
-    if fault:
-        wanted.errors["password"] = fault
-        return password_page(token, wanted, 422)
+    credentials = Credentials(address, request.form.get("password", ""))
+    problem = password_problem(credentials.password, credentials.email)
+    if problem:
+        credentials.errors["password"] = problem
+        return password_page(token, credentials, 422)
     setting = services().settings.registration
     if setting == "closed" or (setting == "invite" and invitation_id is None):
         return registration_page(Credentials("", ""), 403)
-    account = Account(email=address, password_hash=hash_password(wanted.password), email_proven_at=func.now())
+    account = Account(email=address, password_hash=hash_password(credentials.password), email_proven_at=func.now())
     try:
         add_account(account, invitation_id if setting == "invite" else None)
     except IntegrityError:
@@ -189,27 +189,27 @@ def _proven(token: str) -> tuple[str, uuid.UUID | None] | None:
     return facts[0], uuid.UUID(facts[1]) if facts[1] else None
 
 
-def password_page(token: str, wanted: Credentials, status: int) -> ResponseReturnValue:
+def password_page(token: str, credentials: Credentials, status: int) -> ResponseReturnValue:
     """Show the form to choose a password, for an address that is proven."""
     action = url_for("accounts.create_proven_account", token=token)
-    return render_template("accounts/choose_password.html", wanted=wanted, action=action, about="register"), status
+    return render_template("accounts/choose_password.html", wanted=credentials, action=action, about="register"), status
 
 
 def registration_page(
-    wanted: Credentials, status: int, *, token: str | None = None, over: bool = False
+    credentials: Credentials, status: int, *, token: str | None = None, over: bool = False
 ) -> ResponseReturnValue:
     """Show the form, or why there is none. `over` means that the invitation is.
 
     With `token` None, the invitation is the one in the submitted form.
     """
     given = request.form.get("invitation", "") if token is None else token
-    found = entrance(given)
+    access = entrance(given)
     settings = services().settings
     page = render_template(
         "accounts/register.html",
-        wanted=wanted,
-        entrance=found,
-        over=messages.INVITATION_OVER if over or (given and not found.is_open) else None,
+        wanted=credentials,
+        entrance=access,
+        over=messages.INVITATION_OVER if over or (given and not access.is_open) else None,
         registration=settings.registration,
         by_mail=settings.can_mail,
         service=settings.sign_in_service,

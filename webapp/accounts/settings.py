@@ -28,9 +28,9 @@ from webapp.accounts.blueprint import accounts, form_on
 from webapp.accounts.password_reset import owe_news_of_password
 from webapp.auth import api_tokens, identities, known_devices, password_rules
 from webapp.auth.accounts import change_language, change_password, end_sessions, revoke_tokens_with_password
-from webapp.auth.password_rules import password_fault
+from webapp.auth.password_rules import password_problem
 from webapp.auth.passwords import hash_password, verify
-from webapp.auth.sessions import begin_session, current_account, end_session, proved_lately
+from webapp.auth.sessions import begin_session, current_account, end_session, proved_recently
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http import locale
@@ -43,13 +43,16 @@ from webapp.services import services
 log = structlog.get_logger()
 
 
-def own_key() -> str:
+def reauthentication_key() -> str:
     """Return the key under which attempts at the password of this session's account are counted."""
     return f"own:{current_user.get_id() if current_user.is_authenticated else 'nobody'}"
 
 
-own_password_limit = limiter.shared_limit(
-    "10 per 10 minutes", scope="own password", key_func=own_key, deduct_when=lambda answer: answer.status_code == 403
+reauthentication_limit = limiter.shared_limit(
+    "10 per 10 minutes",
+    scope="own password",
+    key_func=reauthentication_key,
+    deduct_when=lambda response: response.status_code == 403,
 )
 """Limits every form that asks for the account's password again.
 
@@ -72,8 +75,8 @@ def new_token() -> ResponseReturnValue:
     if not name:
         return account_page(errors={"name": messages.NAME_THE_TOKEN}), 422
     with transaction() as database:
-        if len(api_tokens.tokens_of(database, current_account().id)) >= api_tokens.MOST_TOKENS:
-            return account_page(errors={"name": messages.too_many_tokens(api_tokens.MOST_TOKENS)}), 422
+        if len(api_tokens.tokens_of(database, current_account().id)) >= api_tokens.MAX_TOKENS:
+            return account_page(errors={"name": messages.too_many_tokens(api_tokens.MAX_TOKENS)}), 422
         token = api_tokens.make_token(database, current_account().id, name)
     return account_page(token=token, name=name), 201
 
@@ -91,23 +94,23 @@ def revoke_token(token_id: uuid.UUID) -> ResponseReturnValue:
 
 @accounts.post("/account/password")
 @login_required  # type: ignore[untyped-decorator]
-@own_password_limit
+@reauthentication_limit
 @form_on("accounts.show")
 def new_password() -> ResponseReturnValue:
     """Change the password. Ends all other sessions and starts a new one for this browser."""
     account = current_account()
-    if not is_theirs(account, request.form.get("password", "")):
-        said = messages.NOT_YOUR_PASSWORD if account.has_password else messages.SHOW_WHO_YOU_ARE
-        return account_page(errors={"current-password": said}), 403
+    if not reauthenticated(account, request.form.get("password", "")):
+        message = messages.NOT_YOUR_PASSWORD if account.has_password else messages.SHOW_WHO_YOU_ARE
+        return account_page(errors={"current-password": message}), 403
     password = request.form.get("new", "")
-    fault = password_fault(password, account.email)
-    if fault:
-        return account_page(errors={"new-password": fault}), 422
+    problem = password_problem(password, account.email)
+    if problem:
+        return account_page(errors={"new-password": problem}), 422
     new_hash = hash_password(password)
     with transaction() as database:
         stamp = change_password(database, account, new_hash)
         if stamp is not None:
-            revoked = revoke_tokens_with_password(database, account, wanted="revoke_tokens" in request.form)
+            revoked = revoke_tokens_with_password(database, account, requested="revoke_tokens" in request.form)
             owe_news_of_password(database, account)
     if stamp is None:
         end_session()
@@ -155,43 +158,43 @@ def choose_language() -> ResponseReturnValue:
 def take_everything() -> ResponseReturnValue:
     """Send everything that is kept for the account, as one file that is generated while it is sent."""
     account = current_account()
-    places = services().exports
-    if not places.acquire(blocking=False):
+    slots = services().exports
+    if not slots.acquire(blocking=False):
         return account_page(errors={"export": messages.EXPORTS_FULL}), 503
     with transaction() as database:
         turn = export.begin(database, account.id)
     if turn is None:
-        places.release()
+        slots.release()
         return account_page(errors={"export": messages.EXPORT_UNDER_WAY}), 409
-    answer = Response(
-        stream_with_context(export.archive(account, turn, spoken=language())),
+    response = Response(
+        stream_with_context(export.archive(account, turn, language_code=language())),
         mimetype="application/zip",
         headers={"Content-Disposition": attachment_header("waybill-export.zip")},
     )
     app = current_app._get_current_object()  # type: ignore[attr-defined]
 
-    @answer.call_on_close
-    def ended() -> None:  # also runs if the browser disconnects before the first byte
-        places.release()
+    @response.call_on_close
+    def release() -> None:  # also runs if the browser disconnects before the first byte
+        slots.release()
         with app.app_context(), transaction() as database:
             export.end(database, turn)
 
     log.info("account.exported", account=account.id.hex)
-    return answer
+    return response
 
 
 @accounts.post("/account/delete")
 @login_required  # type: ignore[untyped-decorator]
-@own_password_limit
+@reauthentication_limit
 @form_on("accounts.show")
 def leave() -> ResponseReturnValue:
     """Delete the account and everything that belongs to it, at once."""
     account = current_account()
     if "sure" not in request.form:
         return account_page(errors={"sure": job_messages.NOT_CONFIRMED}), 422
-    if not is_theirs(account, request.form.get("password", "")):
-        said = job_messages.PASSWORD_WRONG if account.has_password else messages.SHOW_WHO_YOU_ARE
-        return account_page(errors={"leaving-password": said}), 403
+    if not reauthenticated(account, request.form.get("password", "")):
+        message = job_messages.PASSWORD_WRONG if account.has_password else messages.SHOW_WHO_YOU_ARE
+        return account_page(errors={"leaving-password": message}), 403
     with transaction() as database:
         # Lock the account first: a document that is being handed in is then either seen here or refused there.
         database.execute(select(Account.id).where(Account.id == account.id).with_for_update())
@@ -203,11 +206,11 @@ def leave() -> ResponseReturnValue:
     return redirect(url_for("accounts.sign_in"), 303)
 
 
-def is_theirs(account: Account, password: str) -> bool:
+def reauthenticated(account: Account, password: str) -> bool:
     """Return True if the user has just proven to own the account, by its password or by a recent sign-in."""
     if account.has_password:
-        return verify(password[: password_rules.LONGEST + 1], account.password_hash)
-    return proved_lately()
+        return verify(password[: password_rules.MAX_LENGTH + 1], account.password_hash)
+    return proved_recently()
 
 
 def account_page(token: str | None = None, name: str | None = None, errors: dict[str, str] | None = None) -> str:
@@ -229,7 +232,7 @@ def account_page(token: str | None = None, name: str | None = None, errors: dict
         settings=settings,
         service=settings.sign_in_service,
         linked=linked,
-        proved=proved_lately(),
+        proved=proved_recently(),
         done=get_flashed_messages(),
         limits=my_limits(),
     )

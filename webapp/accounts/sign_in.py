@@ -41,7 +41,7 @@ def open_session() -> ResponseReturnValue:
     given = forms.read_sign_in(request.form)
     with transaction() as database:
         account = account_with(database, given.email)
-    password = given.password[: password_rules.LONGEST + 1]
+    password = given.password[: password_rules.MAX_LENGTH + 1]
     if not verify(password, account.password_hash if account else None) or account is None:
         given.errors["password"] = messages.WRONG
         return sign_in_page(given, 401)

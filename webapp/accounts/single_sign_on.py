@@ -19,7 +19,7 @@ from webapp.accounts import messages
 from webapp.accounts.blueprint import accounts, form_on
 from webapp.accounts.forms import Credentials
 from webapp.accounts.registration import entrance
-from webapp.accounts.settings import account_page, is_theirs, own_password_limit
+from webapp.accounts.settings import account_page, reauthenticated, reauthentication_limit
 from webapp.accounts.sign_in import is_locked_out, sign_in_page
 from webapp.auth import email_addresses, identities, invitations
 from webapp.auth.accounts import account_with, prove_address
@@ -33,7 +33,7 @@ from webapp.services import services, site_origin
 
 log = structlog.get_logger()
 
-WISH = "sign-in service"
+STATE = "sign-in service"
 """Session key of the state of a sign-in at the service: the next page, the invitation, and the account to link."""
 
 
@@ -45,8 +45,8 @@ def sign_in_with_service() -> ResponseReturnValue:
     It is a link and not a form, since a form's response may not lead to another site here.
     """
     service = _service()
-    linking = (session.get(WISH) or {}).get("link") if "link" in request.args else None
-    session[WISH] = {
+    linking = (session.get(STATE) or {}).get("link") if "link" in request.args else None
+    session[STATE] = {
         "next": safe_next(asked_next()),
         "invitation": request.args.get("invitation", "")[:100],
         "link": linking,
@@ -62,19 +62,19 @@ def sign_in_with_service() -> ResponseReturnValue:
 def back_from_service() -> ResponseReturnValue:
     """Handle the return from the service: sign in, link, or show why not."""
     service = _service()
-    wish = session.pop(WISH, None) or {}
+    state = session.pop(STATE, None) or {}
     try:
         person = service.finish()
-        if wish.get("link"):
-            return _link(person, wish["link"])
-        account = _account_for(person, wish.get("invitation", ""))
+        if state.get("link"):
+            return _link(person, state["link"])
+        account = _account_for(person, state.get("invitation", ""))
         if is_locked_out(account):
             raise NotSignedIn("disabled")
     except NotSignedIn as refused:
         return _refused(refused.code)
     log.info("account.signed_in_by_service", account=account.id.hex)
     begin_session(account)
-    return redirect(safe_next(wish.get("next")) or url_for("jobs.home"), 303)
+    return redirect(safe_next(state.get("next")) or url_for("jobs.home"), 303)
 
 
 def _account_for(person: Person, invitation: str) -> Account:
@@ -119,19 +119,19 @@ def _new_account(person: Person, address: str, token: str) -> Account:
 
 @accounts.post("/account/service")
 @login_required  # type: ignore[untyped-decorator]
-@own_password_limit
+@reauthentication_limit
 @form_on("accounts.show")
 def link_service() -> ResponseReturnValue:
     """Check that the user owns the account, then show the page that leads to the service to link it."""
     _service()
-    if not is_theirs(current_account(), request.form.get("password", "")):
+    if not reauthenticated(current_account(), request.form.get("password", "")):
         return account_page(errors={"service-password": messages.NOT_YOUR_PASSWORD}), 403
-    session[WISH] = {"link": current_account().id.hex}
+    session[STATE] = {"link": current_account().id.hex}
     return render_template("accounts/link_sign_in_service.html", service=services().settings.sign_in_service), 200
 
 
-def _link(person: Person, wanted_by: str) -> ResponseReturnValue:
-    if not current_user.is_authenticated or current_account().id.hex != wanted_by:
+def _link(person: Person, requested_by: str) -> ResponseReturnValue:
+    if not current_user.is_authenticated or current_account().id.hex != requested_by:
         raise NotSignedIn("refused")
     account = current_account()
     label = services().settings.oidc_label
@@ -168,7 +168,7 @@ def _service() -> SignInService:
 
 
 def _refused(code: str) -> ResponseReturnValue:
-    said = messages.refused_by_service(code, services().settings.oidc_label)
+    message = messages.refused_by_service(code, services().settings.oidc_label)
     if current_user.is_authenticated:
-        return account_page(errors={"service": said}), 403
-    return sign_in_page(Credentials("", "", {"form": said}), 403)
+        return account_page(errors={"service": message}), 403
+    return sign_in_page(Credentials("", "", {"form": message}), 403)

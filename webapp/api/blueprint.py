@@ -15,7 +15,7 @@ from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http.errors import PAGES, problem, token_needed
 from webapp.http.rejection import NotAccepted
-from webapp.limits import OverLimit, standing_of
+from webapp.limits import OverLimit, usage_of_account
 
 api = Blueprint("api", __name__, url_prefix="/api/v1")
 # Count only rejected tokens: this slows down guessing, not work.
@@ -43,10 +43,10 @@ def say_not_accepted(refused: NotAccepted) -> ResponseReturnValue:
 
 @api.errorhandler(OverLimit)
 def say_over_limit(refused: OverLimit) -> ResponseReturnValue:
-    g.of_day = standing_of(g.account_id)[Limit.JOBS_PER_DAY]
-    said = problem(429, OVER_LIMIT, refused.sentence, code=refused.code, until=refused.facts["until"])
-    said.headers.update(refused.headers)
-    return said
+    g.of_day = usage_of_account(g.account_id)[Limit.JOBS_PER_DAY]
+    response = problem(429, OVER_LIMIT, refused.sentence, code=refused.code, until=refused.facts["until"])
+    response.headers.update(refused.headers)
+    return response
 
 
 @api.before_request

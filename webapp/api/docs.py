@@ -88,7 +88,7 @@ def kind_of(schema: Json) -> tuple[str, str | None]:
     if "const" in schema:
         return f"always {schema['const']}", None
     if "oneOf" in schema:
-        kinds = [kind_of(one) for one in schema["oneOf"]]
+        kinds = [kind_of(option) for option in schema["oneOf"]]
         return " or ".join(kind for kind, _ in kinds), next((name for _, name in kinds if name), None)
     if "enum" in schema:
         return "one of " + ", ".join(str(word) for word in schema["enum"]), None

@@ -35,14 +35,14 @@ from webapp.jobs.deletion import forget_document_of
 from webapp.jobs.document_input import SubmittedDocument, read_file, read_text
 from webapp.jobs.submission import options_of, submit, usable_key, workflow_of
 from webapp.jobs.usage import told_usage, usage_json
-from webapp.limits import standing_of
+from webapp.limits import usage_of_account
 from webapp.services import services
 
-PAGE, LARGEST_PAGE = 20, 100
+PAGE, MAX_PAGE = 20, 100
 NO_SUCH_JOB = PAGES[404][0]
 """The same words as for an unknown address."""
 JOB_FIELDS = ("text", "file", "title", "workflow", "options")
-LARGEST_REVISION = 2**31 - 1
+MAX_REVISION = 2**31 - 1
 
 
 @api.post("/jobs")
@@ -61,7 +61,7 @@ def create() -> ResponseReturnValue:
         raise Problem(
             problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
         ) from None
-    g.of_day = standing_of(g.account_id)[Limit.JOBS_PER_DAY]
+    g.of_day = usage_of_account(g.account_id)[Limit.JOBS_PER_DAY]
     response = answer(_job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
     response.headers["Location"] = url_for("api.show", job_id=recorded.job_id)
     return response
@@ -90,7 +90,7 @@ def index() -> ResponseReturnValue:
     return job_list("api.index")
 
 
-def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any) -> ResponseReturnValue:
+def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **url_values: Any) -> ResponseReturnValue:
     """Return a page of the account's jobs. `among` selects the ids to include; None for all."""
     limit, before = page_asked_for()
     state = state_asked_for()
@@ -110,13 +110,13 @@ def job_list(endpoint: str, among: Select[uuid.UUID] | None = None, **place: Any
     older = None
     if len(found) > limit:
         before_this = pagination.after(found[limit - 1].place)
-        older = url_for(endpoint, **place, before=before_this, limit=limit, state=state and str(state))
+        older = url_for(endpoint, **url_values, before=before_this, limit=limit, state=state and str(state))
     return page_answer("jobs", listed, older)
 
 
 def page_asked_for() -> tuple[int, pagination.Cursor | None]:
     """Return how many entries of a list are requested, and after which one. Raises Problem."""
-    limit = number_in_query("limit", 1, LARGEST_PAGE) or PAGE
+    limit = number_in_query("limit", 1, MAX_PAGE) or PAGE
     if "before" not in request.args:
         return limit, None
     before = pagination.read(request.args["before"])
@@ -127,12 +127,12 @@ def page_asked_for() -> tuple[int, pagination.Cursor | None]:
 
 def state_asked_for() -> State | None:
     """Return the requested state; None for all. Raises Problem."""
-    wanted = request.args.get("state")
-    if wanted is None:
+    requested = request.args.get("state")
+    if requested is None:
         return None
-    if wanted not in set(State):
+    if requested not in set(State):
         raise Problem(problem(422, "state is not known", f"Known states: {', '.join(State)}.", field="state"))
-    return State(wanted)
+    return State(requested)
 
 
 def page_answer(name: str, listed: list[dict[str, Any]], older: str | None) -> Response:
@@ -153,7 +153,7 @@ def show(job_id: uuid.UUID) -> ResponseReturnValue:
     seconds.
     """
     seconds = number_in_query("wait", 0, LONGEST_WAIT_SECONDS)
-    known = number_in_query("revision", 0, LARGEST_REVISION)
+    known = number_in_query("revision", 0, MAX_REVISION)
     job = _job(job_id)
     if not seconds:
         return answer(_job_json(job))
@@ -172,8 +172,8 @@ def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
 
     def changed() -> bool:
         with transaction() as session:
-            pulse = poll_state_of(session, job.id, account_id)
-        return pulse is None or pulse.revision != known
+            poll_state = poll_state_of(session, job.id, account_id)
+        return poll_state is None or poll_state.revision != known
 
     return services().waits.wait(changed, seconds)
 

@@ -13,7 +13,7 @@ from webapp.http.errors import problem
 from webapp.http.form_fields import whole_number
 from webapp.http.rejection import NotAccepted
 
-LONGEST_NAME_SHOWN = 60
+MAX_NAME_SHOWN = 60
 
 
 class Problem(Exception):
@@ -47,7 +47,7 @@ def body_fields(known: Collection[str], *, forms: bool = False) -> dict[str, Any
         raise Problem(problem(415, f"Send application/json{also}"))
     for name in fields:
         if name not in known:
-            raise NotAccepted("field_unknown", f"Known fields: {', '.join(known)}.", field=name[:LONGEST_NAME_SHOWN])
+            raise NotAccepted("field_unknown", f"Known fields: {', '.join(known)}.", field=name[:MAX_NAME_SHOWN])
     return fields
 
 
@@ -90,8 +90,8 @@ def options_in(fields: dict[str, Any], workflow: Workflow) -> dict[str, Any]:
     for option in workflow.choices:
         lines = options.get(option.name)
         if isinstance(option, Lines) and isinstance(lines, list) and not all(map(_is_line, lines)):
-            said = f"{option.name} must be a list of strings with something in them."
-            raise NotAccepted("options_wrong", said, field=option.name)
+            message = f"{option.name} must be a list of strings with something in them."
+            raise NotAccepted("options_wrong", message, field=option.name)
     return options
 
 

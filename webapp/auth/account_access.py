@@ -46,11 +46,11 @@ def disable(session: Session, account: Account, deciding: Deciding) -> bool:
 
     Returns False if it was already disabled. Raises NotDecided.
     """
-    _spare_oneself_and_the_last_operator(session, account, deciding)
+    _require_another_operator(session, account, deciding)
     if not disabled.disable(session, account.id):
         return False
     accounts.end_sessions(session, account.id)
-    _write_down(session, Decided.DISABLE_ACCOUNT, account, deciding)
+    _record(session, Decided.DISABLE_ACCOUNT, account, deciding)
     return True
 
 
@@ -58,7 +58,7 @@ def enable(session: Session, account: Account, deciding: Deciding) -> bool:
     """Let an account in again, and let its waiting jobs start. Returns False if it was not disabled."""
     if not disabled.enable(session, account.id):
         return False
-    _write_down(session, Decided.ENABLE_ACCOUNT, account, deciding)
+    _record(session, Decided.ENABLE_ACCOUNT, account, deciding)
     return True
 
 
@@ -66,13 +66,13 @@ def revoke_tokens(session: Session, account: Account, deciding: Deciding) -> int
     """Revoke all API tokens of the account. Returns how many there were."""
     revoked = accounts.revoke_tokens(session, account.id)
     if revoked:
-        _write_down(session, Decided.REVOKE_TOKENS, account, deciding, tokens=revoked)
+        _record(session, Decided.REVOKE_TOKENS, account, deciding, tokens=revoked)
     return revoked
 
 
 def demote(session: Session, account: Account, deciding: Deciding) -> bool:
     """Take the operator's role away. Returns False if the account did not have it. Raises NotDecided."""
-    _spare_oneself_and_the_last_operator(session, account, deciding)
+    _require_another_operator(session, account, deciding)
     return _set_role(session, Decided.DEMOTE, account, Role.USER, deciding)
 
 
@@ -90,11 +90,11 @@ def _set_role(session: Session, what: Decided, account: Account, role: Role, dec
         .execution_options(synchronize_session=False)
     ).all()
     if changed:
-        _write_down(session, what, account, deciding)
+        _record(session, what, account, deciding)
     return bool(changed)
 
 
-def _spare_oneself_and_the_last_operator(session: Session, account: Account, deciding: Deciding) -> None:
+def _require_another_operator(session: Session, account: Account, deciding: Deciding) -> None:
     """Raise NotDecided for the operator's own account, and for the last operator who can sign in.
 
     All operators are locked in the order of their ids, so that two who decide about each other are serialized.
@@ -107,12 +107,12 @@ def _spare_oneself_and_the_last_operator(session: Session, account: Account, dec
     locked = set(operators)
     if account.id not in locked:
         return
-    able = session.execute(
+    other_operator = session.execute(
         select(Account.id).where(Account.id.in_(locked), Account.id != account.id, ~is_disabled(Account.id)).limit(1)
     ).first()
-    if able is None:
+    if other_operator is None:
         raise NotDecided(LAST_OPERATOR)
 
 
-def _write_down(session: Session, what: Decided, account: Account, deciding: Deciding, **facts: object) -> None:
+def _record(session: Session, what: Decided, account: Account, deciding: Deciding, **facts: object) -> None:
     write_down(session, deciding.queue, what, by=deciding.by, note=deciding.reason, account=str(account.id), **facts)

@@ -37,7 +37,7 @@ def change_password(session: Session, account: Account, new_hash: str) -> int | 
         .execution_options(synchronize_session=False)
     ).scalar_one_or_none()
     if stamp is not None:
-        _forget_sessions(session, account.id)
+        _delete_sessions(session, account.id)
     return stamp
 
 
@@ -46,12 +46,12 @@ def revoke_tokens(session: Session, account_id: uuid.UUID) -> int:
     return len(session.execute(delete(ApiToken).where(ApiToken.account_id == account_id).returning(ApiToken.id)).all())
 
 
-def revoke_tokens_with_password(session: Session, account: Account, *, wanted: bool) -> int:
+def revoke_tokens_with_password(session: Session, account: Account, *, requested: bool) -> int:
     """Revoke the API tokens together with the old password, if requested. Returns how many there were.
 
     An operator's are always revoked: anybody who knew the password could have created one, and it opens the whole site.
     """
-    return revoke_tokens(session, account.id) if wanted or account.is_operator else 0
+    return revoke_tokens(session, account.id) if requested or account.is_operator else 0
 
 
 def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
@@ -66,11 +66,11 @@ def end_sessions(session: Session, account_id: uuid.UUID) -> int | None:
         .returning(Account.session_stamp)
         .execution_options(synchronize_session=False)
     ).scalar_one_or_none()
-    _forget_sessions(session, account_id)
+    _delete_sessions(session, account_id)
     return stamp
 
 
-def _forget_sessions(session: Session, account_id: uuid.UUID) -> None:
+def _delete_sessions(session: Session, account_id: uuid.UUID) -> None:
     """Delete the rows. The new stamp has already ended the sessions, even one whose sign-in is in progress."""
     session.execute(
         delete(BrowserSession)

@@ -14,7 +14,7 @@ from tasks.ledger.accounts.disabled import is_disabled
 from tasks.ledger.sql_intervals import seconds
 from webapp.models import ApiToken
 
-MOST_TOKENS = 20
+MAX_TOKENS = 20
 USE_IS_NOTED_EVERY_SECONDS = 60
 
 

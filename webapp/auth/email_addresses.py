@@ -6,20 +6,22 @@ from collections.abc import Mapping
 
 from email_validator import EmailNotValidError, validate_email
 
-LONGEST_EMAIL = 254
+MAX_EMAIL_LENGTH = 254
 
 
-def normal_email(typed: str) -> str | None:
+def normal_email(submitted: str) -> str | None:
     """Return the address in its stored form; None if it is not valid. Does not check that it receives mail."""
-    if len(typed) > LONGEST_EMAIL + 10:
+    if len(submitted) > MAX_EMAIL_LENGTH + 10:
         return None
     try:
-        return validate_email(typed.strip(), check_deliverability=False).normalized.lower()
+        return validate_email(submitted.strip(), check_deliverability=False).normalized.lower()
     except EmailNotValidError:
         return None
 
 
 def email_of_sign_in(form: Mapping[str, str]) -> str:
     """Return the submitted address of a sign-in. Nothing is checked: every wrong pair gets the same response."""
-    typed = form.get("email", "").replace("\0", "\ufffd")  # no address contains NUL, and the database cannot store it
-    return normal_email(typed) or typed.strip().lower()[:LONGEST_EMAIL]
+    submitted = form.get("email", "").replace(
+        "\0", "\ufffd"
+    )  # no address contains NUL, and the database cannot store it
+    return normal_email(submitted) or submitted.strip().lower()[:MAX_EMAIL_LENGTH]

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from tasks.ledger.sql_intervals import seconds
 from webapp.models import Invitation
 
-DAYS, MOST_DAYS = 7, 90
-MOST_SHOWN = 200
-FORGOTTEN_AFTER_SECONDS = 30 * 24 * 3600.0
+DAYS, MAX_DAYS = 7, 90
+MAX_SHOWN = 200
+KEPT_SECONDS = 30 * 24 * 3600.0
 
 
 class InvitationOver(Exception):
@@ -29,7 +29,7 @@ def invite(session: Session, *, email: str | None, made_by: str | None, days: in
     """
     session.execute(
         delete(Invitation).where(
-            func.coalesce(Invitation.used_at, Invitation.expires_at) < func.now() - seconds(FORGOTTEN_AFTER_SECONDS)
+            func.coalesce(Invitation.used_at, Invitation.expires_at) < func.now() - seconds(KEPT_SECONDS)
         )
     )
     token = secrets.token_urlsafe(32)
@@ -64,7 +64,7 @@ def use(session: Session, invitation_id: uuid.UUID) -> None:
 def open_ones(session: Session) -> Sequence[Invitation]:
     """Return the invitations that can still be used, newest first."""
     newest = select(Invitation).where(*_open()).order_by(Invitation.created_at.desc(), Invitation.id)
-    return session.execute(newest.limit(MOST_SHOWN)).scalars().all()
+    return session.execute(newest.limit(MAX_SHOWN)).scalars().all()
 
 
 def withdraw(session: Session, invitation_id: uuid.UUID) -> bool:

@@ -22,7 +22,7 @@ from webapp.models import Account
 
 LIVES_SECONDS = 400 * 24 * 3600
 """The longest lifetime that browsers allow a cookie."""
-MOST_ACCOUNTS = 5
+MAX_ACCOUNTS = 5
 SALT = "known device"
 
 Entry = tuple[str, str, int]
@@ -34,7 +34,7 @@ def remember(account_id: uuid.UUID, stamp: int) -> None:
     entries = _entries()
     name = next((name for known, name, _ in entries if known == account_id.hex), secrets.token_hex(16))
     others = [entry for entry in entries if entry[0] != account_id.hex]
-    value = _serializer().dumps([(account_id.hex, name, stamp), *others[: MOST_ACCOUNTS - 1]])
+    value = _serializer().dumps([(account_id.hex, name, stamp), *others[: MAX_ACCOUNTS - 1]])
 
     @after_this_request
     def tell(response: Response) -> Response:

@@ -77,7 +77,7 @@ class SignInService:
             self._prepare()
             answer: Response = self._client.authorize_redirect(redirect_uri, **more)
         except _errors() as error:
-            raise self._told(error) from None
+            raise self._failure(error) from None
         return answer
 
     def finish(self) -> Person:
@@ -97,7 +97,7 @@ class SignInService:
                 raise NotSignedIn("refused")
             return self._person(token, claims)
         except _errors() as error:
-            raise self._told(error) from None
+            raise self._failure(error) from None
 
     def _person(self, token: dict[str, Any], claims: dict[str, Any]) -> Person:
         subject = claims["sub"]
@@ -118,23 +118,23 @@ class SignInService:
 
     def _prepare(self) -> None:
         """Load the service's metadata, once per process. Raises NotSignedIn if it describes another issuer."""
-        said = self._client.load_server_metadata()
-        if said.get("issuer") != self._issuer:
-            said.pop("_loaded_at", None)  # so that it is loaded again once the service is fixed
+        metadata = self._client.load_server_metadata()
+        if metadata.get("issuer") != self._issuer:
+            metadata.pop("_loaded_at", None)  # so that it is loaded again once the service is fixed
             raise NotSignedIn("unreachable")
-        offered = said.get("id_token_signing_alg_values_supported") or ["RS256"]
-        said["id_token_signing_alg_values_supported"] = [name for name in offered if name in SIGNED_WITH]
+        offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+        metadata["id_token_signing_alg_values_supported"] = [name for name in offered if name in SIGNED_WITH]
 
-    def _told(self, error: Exception) -> NotSignedIn:
+    def _failure(self, error: Exception) -> NotSignedIn:
         """Log the type of the error only: its message may contain a code or a token."""
         from requests import RequestException
 
         if isinstance(error, NotSignedIn):
-            told = error
+            failure = error
         else:
-            told = NotSignedIn("unreachable" if isinstance(error, RequestException) else "refused")
-        log.warning("sign_in_service.failed", code=told.code, error=type(error).__name__)
-        return told
+            failure = NotSignedIn("unreachable" if isinstance(error, RequestException) else "refused")
+        log.warning("sign_in_service.failed", code=failure.code, error=type(error).__name__)
+        return failure
 
 
 def _errors() -> tuple[type[Exception], ...]:

@@ -10,21 +10,21 @@ from tasks.i18n import _
 from webapp.auth import messages as auth_messages
 from webapp.http.site_settings import site_settings
 
-SHORTEST, LONGEST = 10, 200
-JUDGED = 32
+MIN_LENGTH, MAX_LENGTH = 10, 200
+EVALUATED_CHARACTERS = 32
 """Characters that are evaluated. The time grows with the length, and these suffice."""
-LEAST_SCORE = 2
+MIN_SCORE = 2
 """On zxcvbn's scale of 0 to 4: more than a million guesses, by https://github.com/dwolfhub/zxcvbn-python."""
-SHORTEST_NAME, LEAST_BESIDES = 3, 4
+MIN_NAME_LENGTH, MIN_OTHER_CHARACTERS = 3, 4
 """Minimum characters of a name to look for, and minimum characters that a password needs besides such names."""
 
 
-def password_fault(password: str, email: str) -> str | None:
+def password_problem(password: str, email: str) -> str | None:
     """Return what is wrong with a new password for the account with this e-mail address; None if it is fine."""
-    if len(password) < SHORTEST:
-        return _("Use at least %(least)s characters.", least=SHORTEST)
-    if len(password) > LONGEST:
-        return _("Use at most %(most)s characters.", most=LONGEST)
+    if len(password) < MIN_LENGTH:
+        return _("Use at least %(least)s characters.", least=MIN_LENGTH)
+    if len(password) > MAX_LENGTH:
+        return _("Use at most %(most)s characters.", most=MAX_LENGTH)
     names = _names_of(email) | _names_of_site()
     if _is_made_of(password, names):
         return str(auth_messages.MADE_OF_NAMES)
@@ -46,20 +46,22 @@ def _names_of_site() -> set[str]:
 
 
 def _long_enough(names: Collection[str]) -> set[str]:
-    return {name for name in names if len(name) >= SHORTEST_NAME}
+    return {name for name in names if len(name) >= MIN_NAME_LENGTH}
 
 
 def _is_made_of(password: str, names: Collection[str]) -> bool:
     """Return True if almost nothing is left once the names are removed."""
-    left = password.casefold()
+    rest = password.casefold()
     for name in sorted(names, key=len, reverse=True):
-        left = left.replace(name, "")
-    besides = sum(letter.isalnum() for letter in left)
-    return left != password.casefold() and besides < LEAST_BESIDES
+        rest = rest.replace(name, "")
+    others = sum(letter.isalnum() for letter in rest)
+    return rest != password.casefold() and others < MIN_OTHER_CHARACTERS
 
 
 def _is_guessed_soon(password: str, names: Collection[str]) -> bool:
     from zxcvbn import zxcvbn  # its word lists take 13 MB, and few processes need them
 
-    judged = zxcvbn(password[:JUDGED], user_inputs=[name[:JUDGED] for name in sorted(names)])
-    return bool(judged["score"] < LEAST_SCORE)
+    evaluation = zxcvbn(
+        password[:EVALUATED_CHARACTERS], user_inputs=[name[:EVALUATED_CHARACTERS] for name in sorted(names)]
+    )
+    return bool(evaluation["score"] < MIN_SCORE)

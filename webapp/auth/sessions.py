@@ -32,9 +32,9 @@ log = structlog.get_logger()
 SESSION, PROVED = "session", "proved"
 PROOF_LASTS_SECONDS = 600
 """Seconds after a sign-in during which a user without a password counts as having just proven who they are."""
-MOST_SESSIONS = 100
+MAX_SESSIONS = 100
 """Per account. One more ends the session that has been unused for the longest time."""
-FORGOTTEN_AT_ONCE = 100
+DELETED_AT_ONCE = 100
 ONE_DAY_SECONDS = 24 * 3600
 
 
@@ -90,8 +90,8 @@ def begin_session(account: Account, stamp: int | None = None) -> None:
     stamp = account.session_stamp if stamp is None else stamp
     session_id = uuid.uuid4()
     with transaction() as database:
-        _forget(database, _id_in(session.get(SESSION)))
-        _make_room(database, account.id)
+        _delete(database, _id_in(session.get(SESSION)))
+        _delete_surplus(database, account.id)
         owner = select(literal(session_id), Account.id, literal(stamp)).where(Account.id == account.id)
         database.execute(insert(BrowserSession).from_select(["id", "account_id", "stamp"], owner))
     session.clear()
@@ -102,29 +102,29 @@ def begin_session(account: Account, stamp: int | None = None) -> None:
     known_devices.remember(account.id, stamp)
 
 
-def _make_room(database: Session, account_id: uuid.UUID) -> None:
+def _delete_surplus(database: Session, account_id: uuid.UUID) -> None:
     """Delete a batch of expired sessions of the whole site, and the oldest sessions of an account that has too many."""
     over = (
         select(BrowserSession.id)
         .where(BrowserSession.seen_at < func.now() - seconds(_life_seconds()))
-        .limit(FORGOTTEN_AT_ONCE)
+        .limit(DELETED_AT_ONCE)
         .with_for_update(skip_locked=True)
     )
     too_many = (
         select(BrowserSession.id)
         .where(BrowserSession.account_id == account_id)
         .order_by(BrowserSession.seen_at.desc())
-        .offset(MOST_SESSIONS - 1)
+        .offset(MAX_SESSIONS - 1)
     )
-    for which in (over, too_many):
+    for surplus in (over, too_many):
         database.execute(
             delete(BrowserSession)
-            .where(BrowserSession.id.in_(which.scalar_subquery()))
+            .where(BrowserSession.id.in_(surplus.scalar_subquery()))
             .execution_options(synchronize_session=False)
         )
 
 
-def _forget(database: Session, session_id: uuid.UUID | None) -> None:
+def _delete(database: Session, session_id: uuid.UUID | None) -> None:
     if session_id is not None:
         database.execute(
             delete(BrowserSession).where(BrowserSession.id == session_id).execution_options(synchronize_session=False)
@@ -136,7 +136,7 @@ def end_session() -> None:
     session_id = _id_in(session.get(SESSION))
     if session_id is not None:
         with transaction() as database:
-            _forget(database, session_id)
+            _delete(database, session_id)
     logout_user()
     session.clear()
 
@@ -178,7 +178,7 @@ def keep_fresh(response: Response) -> Response:
     return response
 
 
-def proved_lately() -> bool:
+def proved_recently() -> bool:
     """Return True if this session began a short time ago with a sign-in."""
     return bool(time.time() - session.get(PROVED, 0) < PROOF_LASTS_SECONDS)
 

@@ -6,7 +6,7 @@ import re
 
 from webapp.text.strings import cut
 
-LONGEST, LONGEST_BYTES = 120, 200
+LONGEST, MAX_BYTES = 120, 200
 _ENDING = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,10}\Z")
 
 
@@ -18,5 +18,5 @@ def stem_and_ending(name: str) -> tuple[str, str]:
     found = _ENDING.search(name)
     ending = found[0] if found else ""
     stem = name.removesuffix(ending)
-    fits = stem.encode()[: LONGEST_BYTES - len(ending)].decode(errors="ignore")
+    fits = stem.encode()[: MAX_BYTES - len(ending)].decode(errors="ignore")
     return cut(stem, min(len(fits), LONGEST - len(ending))), ending

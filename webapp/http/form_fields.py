@@ -7,19 +7,19 @@ from flask import request
 LARGEST = 2**63 - 1
 """The largest number that a database column holds."""
 
-MOST_DIGITS = len(str(LARGEST))
+MAX_DIGITS = len(str(LARGEST))
 """The limit of digits to parse: `int` raises an error for some thousands of them."""
 
 
-def number_in(typed: str, most: int) -> int | None:
+def number_in(text: str, limit: int) -> int | None:
     """Return the submitted number; None unless it is from 1 to `most`."""
-    number = whole_number(typed)
-    return number if number is not None and 1 <= number <= most else None
+    number = whole_number(text)
+    return number if number is not None and 1 <= number <= limit else None
 
 
-def whole_number(typed: str) -> int | None:
+def whole_number(text: str) -> int | None:
     """Return a number without a sign, in the digits 0 to 9; None for anything else, and for too many digits."""
-    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) <= MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def number_asked(name: str) -> int | None:

@@ -11,7 +11,7 @@ from webapp.http.security import is_api
 def init_app(app: Flask) -> None:
     """Choose the language at the start of each request, and translate templates."""
     app.before_request(_begin)
-    app.after_request(_say_what_it_depends_on)
+    app.after_request(_add_vary_header)
     app.teardown_request(_end)
     app.jinja_env.add_extension("jinja2.ext.i18n")
     app.jinja_env.install_gettext_callables(gettext, plural, newstyle=True)  # type: ignore[attr-defined]
@@ -24,22 +24,22 @@ def prefer(chosen: str | None) -> None:
     The API and the operators' pages stay English.
     """
     if not g.get("only_english"):
-        speak(chosen or _wished())
+        speak(chosen or _browser_language())
 
 
 def _begin() -> None:
     g.only_english = is_api() or (request.blueprint or "").startswith("ops")
-    speak(ENGLISH if g.only_english else _wished())
+    speak(ENGLISH if g.only_english else _browser_language())
 
 
-def _wished() -> str | None:
+def _browser_language() -> str | None:
     """Return the first supported language of the browser's list, ignoring regions; None if there is none."""
     # `best_match` would prefer German at a quality of 0.1 to a regional English.
-    wishes = (wish.partition("-")[0].lower() for wish, quality in request.accept_languages if quality > 0)
-    return next((wish for wish in wishes if wish in LANGUAGES), None)
+    languages = (tag.partition("-")[0].lower() for tag, quality in request.accept_languages if quality > 0)
+    return next((tag for tag in languages if tag in LANGUAGES), None)
 
 
-def _say_what_it_depends_on(response: Response) -> Response:
+def _add_vary_header(response: Response) -> Response:
     if request.endpoint != "static" and not is_api():
         response.vary.add("Accept-Language")
     return response

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 LONGEST_WAIT_SECONDS = 25
 """Below the 30 s after which many hosts cut a request off."""
-LOOKS_EVERY_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 class Ended(StrEnum):
@@ -25,8 +25,8 @@ class Ended(StrEnum):
 class LongPollSlots:
     """Limits the requests that wait in one process to `most`. `stopping` tells if the process is shutting down."""
 
-    def __init__(self, most: int) -> None:
-        self._places = threading.BoundedSemaphore(most)
+    def __init__(self, limit: int) -> None:
+        self._slots = threading.BoundedSemaphore(limit)
         self.stopping: Callable[[], bool] = lambda: False
 
     def wait(self, changed: Callable[[], bool], seconds: float) -> Ended:
@@ -34,12 +34,12 @@ class LongPollSlots:
 
         `changed` must hold no connection between calls.
         """
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             return Ended.FULL
         try:
             return self._wait(changed, time.monotonic() + seconds)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def _wait(self, changed: Callable[[], bool], until: float) -> Ended:
         while not self.stopping():
@@ -48,5 +48,5 @@ class LongPollSlots:
             left = until - time.monotonic()
             if left <= 0:
                 return Ended.TIME_OVER
-            time.sleep(min(LOOKS_EVERY_SECONDS, left))
+            time.sleep(min(POLL_SECONDS, left))
         return Ended.STOPPING

@@ -48,7 +48,7 @@ class UnderPrefix:
     def __init__(self, app: WSGIApplication, prefix: str) -> None:
         self._app = app
         self._prefix = prefix
-        self._told = False
+        self._warned = False
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Handle a request for a path with the prefix or without it."""
@@ -61,7 +61,7 @@ class UnderPrefix:
 
     def _compare(self, environ: dict[str, Any]) -> None:
         """Warn the operator once if a proxy uses another prefix."""
-        said = environ.get("HTTP_X_FORWARDED_PREFIX")
-        if said is not None and said.strip().rstrip("/") != self._prefix and not self._told:
-            self._told = True
+        header = environ.get("HTTP_X_FORWARDED_PREFIX")
+        if header is not None and header.strip().rstrip("/") != self._prefix and not self._warned:
+            self._warned = True
             log.warning("request.prefix_differs", look_at=DIFFERS)

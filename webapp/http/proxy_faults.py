@@ -21,7 +21,7 @@ from webapp.http.site_settings import site_settings
 
 log = structlog.get_logger()
 
-WITH_PROOF = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+NEEDS_CSRF_TOKEN = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_TLS = "Put TLS in front, and have the proxy send X-Forwarded-Proto: https. See docs/own-server.md."
 HOPS_TOO_FEW = "A proxy says https, and PROXY_HOPS is 0. Set PROXY_HOPS to the number of proxies in front."
 HOST_IS_LOST = "The proxy does not pass the site's name on. Have it send Host or X-Forwarded-Host as the browser does."
@@ -32,10 +32,10 @@ def init_app(app: Flask, *, without_cookies: Collection[str]) -> None:
     """Check requests before the CSRF check does, except for blueprints that use no cookie."""
 
     @app.before_request
-    def say_what_stands_in_front() -> ResponseReturnValue | None:
-        if request.method not in WITH_PROOF or not request.endpoint or request.blueprint in without_cookies:
+    def explain_proxy_fault() -> ResponseReturnValue | None:
+        if request.method not in NEEDS_CSRF_TOKEN or not request.endpoint or request.blueprint in without_cookies:
             return None
-        if _cookie_could_not_come():
+        if _cookie_cannot_be_sent():
             log.warning("request.not_https", look_at=what_is_wrong(site_settings().proxy_hops))
             return _page(_("This site needs https"), _what_to_do())
         if _host_is_lost():
@@ -55,7 +55,7 @@ def _host_is_lost() -> bool:
     return not (request.referrer or "").startswith(f"{request.scheme}://{request.host}/") and bool(request.referrer)
 
 
-def _cookie_could_not_come() -> bool:
+def _cookie_cannot_be_sent() -> bool:
     """Return True if this request is plain http, and therefore has no session cookie."""
     secure_only = current_app.config["SESSION_COOKIE_SECURE"]
     return secure_only and not request.is_secure and current_app.config["SESSION_COOKIE_NAME"] not in request.cookies
@@ -81,7 +81,7 @@ def _what_to_do() -> str:
 
 def what_is_wrong(hops: int) -> str:
     """Return what the operator should check, depending on the headers of the proxies."""
-    said = [one.strip().lower() for one in request.headers.get("X-Forwarded-Proto", "").split(",")]
-    if "https" not in said:
+    protocols = [value.strip().lower() for value in request.headers.get("X-Forwarded-Proto", "").split(",")]
+    if "https" not in protocols:
         return NO_TLS
     return HOPS_TOO_FEW if hops == 0 else HOPS_DIFFER

@@ -17,25 +17,25 @@ from werkzeug.exceptions import RequestEntityTooLarge
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-MOST_TO_READ = 128 * 1024 * 1024
+MAX_REQUEST_BYTES = 128 * 1024 * 1024
 """Bytes of one request that are read at most. Larger requests see the connection close."""
 IN_MEMORY = 512 * 1024
 """Bytes of a file that are held in memory; longer files go to a temporary file."""
 AT_ONCE = 64 * 1024
 
 
-class Kept(SpooledTemporaryFile[bytes]):
+class StoredFile(SpooledTemporaryFile[bytes]):
     """Stores a file of a form, up to the capacity of the form."""
 
     def __init__(self, form: FormRequest) -> None:
         super().__init__(max_size=IN_MEMORY, mode="rb+")
-        self._of = form
+        self._form = form
 
     def write(self, data: ReadableBuffer) -> int:
         """Store the data as far as the form's capacity allows. The form notices if something was dropped."""
         piece = memoryview(data)
-        super().write(piece[: max(0, self._of.room)])
-        self._of.room -= len(piece)
+        super().write(piece[: max(0, self._form.capacity)])
+        self._form.capacity -= len(piece)
         return len(piece)
 
 
@@ -46,34 +46,34 @@ class FormRequest(HtmxAwareRequest):  # type: ignore[misc]
     the error page, the files are not.
     """
 
-    room: int
+    capacity: int
 
     @property
     def max_content_length(self) -> int | None:
         """The limit of bytes to read. Only the files of a form may be read beyond what is kept of them."""
-        most: int | None = super().max_content_length
-        return most if most is None or self.mimetype != "multipart/form-data" else max(most, MOST_TO_READ)
+        limit: int | None = super().max_content_length
+        return limit if limit is None or self.mimetype != "multipart/form-data" else max(limit, MAX_REQUEST_BYTES)
 
     @max_content_length.setter
     def max_content_length(self, value: int | None) -> None:
         self._max_content_length = value
 
     def _get_file_stream(self, *_: object, **__: object) -> IO[bytes]:
-        self._streams.append(Kept(self))
+        self._streams.append(StoredFile(self))
         return self._streams[-1]
 
     def _load_form_data(self) -> None:
         if "form" in self.__dict__:
             return
-        self.room = super().max_content_length or MOST_TO_READ
-        self._streams: list[Kept] = []
+        self.capacity = super().max_content_length or MAX_REQUEST_BYTES
+        self._streams: list[StoredFile] = []
         try:
             super()._load_form_data()
         finally:
-            if self.room < 0 or not self.__dict__.get("files"):
+            if self.capacity < 0 or not self.__dict__.get("files"):
                 for stream in self._streams:
                     stream.close()
-        if self.room < 0:
+        if self.capacity < 0:
             self.__dict__["files"] = ImmutableMultiDict()
             raise RequestEntityTooLarge
 
@@ -92,7 +92,9 @@ def typed() -> Mapping[str, str]:
 def _read_on(response: Response) -> Response:
     """Read and drop the rest of the request, up to a limit, if the view left it unread while it still arrives."""
     stream = request.environ["wsgi.input"]
-    left = MOST_TO_READ if request.environ.get("wsgi.input_terminated") else 0  # otherwise reading could wait forever
+    left = (
+        MAX_REQUEST_BYTES if request.environ.get("wsgi.input_terminated") else 0
+    )  # otherwise reading could wait forever
     try:
         while left > 0 and (piece := stream.read(min(left, AT_ONCE))):
             left -= len(piece)

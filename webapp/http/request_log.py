@@ -19,7 +19,7 @@ from tasks.observability import tracing
 log = structlog.get_logger()
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-UNHEARD = frozenset({"static", "health.healthz"})
+LOGGED_IF_FAILED = frozenset({"static", "health.healthz"})
 """Endpoints that are logged only if they fail."""
 
 
@@ -39,7 +39,7 @@ def _begin() -> None:
     if isinstance(job_id, uuid.UUID):
         bind_contextvars(job=job_id.hex)
     g.span = None
-    if request.endpoint not in UNHEARD:
+    if request.endpoint not in LOGGED_IF_FAILED:
         g.span = tracing.begin("web.request", method=_method(), route=_route(), request_id=g.request_id)
 
 
@@ -60,7 +60,7 @@ def _end(_: BaseException | None) -> None:
     status = g.get("status", 500)
     if "began" not in g:
         return
-    if request.endpoint not in UNHEARD or status >= 500:
+    if request.endpoint not in LOGGED_IF_FAILED or status >= 500:
         log.info(
             "request.ended",
             method=_method(),

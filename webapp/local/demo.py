@@ -144,8 +144,8 @@ def call(what: str, arguments: list[str], variables: Mapping[str, str]) -> None:
     if ended.returncode != 0:
         with (DIRECTORY / "log").open("a") as log:
             log.write(ended.stdout + ended.stderr)
-        said = (ended.stderr.strip() or ended.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise CannotStart(f"The {what} failed: {said[:500]} (more in {DIRECTORY / 'log'})")
+        last_line = (ended.stderr.strip() or ended.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise CannotStart(f"The {what} failed: {last_line[:500]} (more in {DIRECTORY / 'log'})")
 
 
 def start(arguments: list[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -36,7 +36,7 @@ SUPERUSER = "postgres"
 ROOTS_FOLDER = Path("/var/lib/waybill")
 """The directory of root's programs and data: a checkout may lie where `nobody` has no access."""
 START_SECONDS, STOP_SECONDS = 60, 30
-LONGEST_SOCKET_PATH = 100  # 107 bytes on Linux, 103 on macOS
+MAX_SOCKET_PATH_BYTES = 100  # 107 bytes on Linux, 103 on macOS
 CONNECTIONS = 300
 UNSAFE_BUT_FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
 
@@ -239,7 +239,7 @@ def _make_roots_folder() -> None:
 def _private_folder(user: User | None) -> Path:
     """Create a directory that only the server's user may enter, with a path short enough for a socket."""
     for parent in (tempfile.gettempdir(), "/tmp"):
-        if len(os.fsencode(parent)) + len("/waybill-12345678/.s.PGSQL.5432") <= LONGEST_SOCKET_PATH and (
+        if len(os.fsencode(parent)) + len("/waybill-12345678/.s.PGSQL.5432") <= MAX_SOCKET_PATH_BYTES and (
             user is None or _everybody_may_enter(Path(parent))
         ):
             folder = Path(tempfile.mkdtemp(prefix="waybill-", dir=parent))

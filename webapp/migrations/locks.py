@@ -23,9 +23,9 @@ from sqlalchemy.exc import DBAPIError
 LOCK_TIMEOUT_SECONDS = 3.0
 GIVE_UP_SECONDS = 240.0
 """Fly ends a release after 5 minutes; this one must report before that who was in the way."""
-LONGEST_PAUSE_SECONDS = 15.0
+MAX_PAUSE_SECONDS = 15.0
 LOOK_EVERY_SECONDS = 0.5
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 
 ONE_AT_A_TIME = 7_294_712
 """The key of the advisory lock for releases: hosts start several at once."""
@@ -68,7 +68,7 @@ def migrate(
         watch = Watch(connection.engine)
         try:
             with connection.begin(), watch.over(connection):
-                _take_turn(connection, patience.one_try)
+                _take_lock(connection, patience.one_try)
                 work()
             return
         except DBAPIError as error:
@@ -82,10 +82,10 @@ def migrate(
             )
         say(f"The migration waits for {watch.found}. Next try in {pause:g} s; it gives up in {left:.0f} s.")
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
 
-def _take_turn(connection: Connection, lock_seconds: float) -> None:
+def _take_lock(connection: Connection, lock_seconds: float) -> None:
     """Limit the lock waits of this transaction, and let one release run at a time.
 
     Both belong to the transaction, not to the session: a pooler in transaction mode keeps no session.
@@ -135,7 +135,7 @@ def described(found: Any) -> str:
         more.append(f"for {float(found.seconds):.0f} s")
     if found.keyword:
         more.append(f"last statement {found.keyword.upper()}")
-    name = re.sub(r"[^ -~]", "?", found.application_name or "no name")[:LONGEST_NAME]
+    name = re.sub(r"[^ -~]", "?", found.application_name or "no name")[:MAX_NAME_LENGTH]
     return f"{what}, held by process {found.pid} ({name}: {', '.join(more)})"
 
 

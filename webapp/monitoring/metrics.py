@@ -111,20 +111,20 @@ class SiteCollector(Collector):
 
 def _gauge(
     name: str,
-    said: str,
+    description: str,
     labels: tuple[str, ...] = (),
     values: Mapping[Any, float | None] | None = None,
     *,
     value: float | None = 0,
 ) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"waybill_{name}", said, labels=labels)
-    for of, number in ({(): value} if values is None else values).items():
-        family.add_metric([str(word) for word in of], float(number or 0))
+    family = GaugeMetricFamily(f"waybill_{name}", description, labels=labels)
+    for label_values, number in ({(): value} if values is None else values).items():
+        family.add_metric([str(word) for word in label_values], float(number or 0))
     return family
 
 
-def _durations(name: str, said: str, took: Durations) -> Iterator[Metric]:
+def _durations(name: str, description: str, took: Durations) -> Iterator[Metric]:
     quantiles: Labelled = {(str(at),): seconds for at, seconds in zip(QUANTILES, took.quantiles, strict=False)}
-    yield _gauge(f"{name}_seconds_last_hour", said, ("quantile",), quantiles)
-    yield _gauge(f"{name}_seconds_sum_last_hour", f"{said} All together.", value=took.total_seconds)
-    yield _gauge(f"{name}_count_last_hour", f"{said} How many.", value=took.count)
+    yield _gauge(f"{name}_seconds_last_hour", description, ("quantile",), quantiles)
+    yield _gauge(f"{name}_seconds_sum_last_hour", f"{description} All together.", value=took.total_seconds)
+    yield _gauge(f"{name}_count_last_hour", f"{description} How many.", value=took.count)

@@ -18,10 +18,10 @@ from tasks.ledger.history import audit_log
 from tasks.ledger.replays import operator_actions
 from webapp.auth import account_access, api_tokens
 from webapp.auth.account_access import Deciding, NotDecided
-from webapp.auth.email_addresses import LONGEST_EMAIL
+from webapp.auth.email_addresses import MAX_EMAIL_LENGTH
 from webapp.auth.sessions import current_account
 from webapp.database import transaction
-from webapp.limits import MOST, NAMES, limit_in
+from webapp.limits import HIGHEST_VALUES, NAMES, limit_in
 from webapp.models import Account
 from webapp.ops.work import note_of
 from webapp.services import services
@@ -39,11 +39,11 @@ UNCHANGED = "These were the limits already. Nothing was changed."
 @ops_accounts.get("/accounts")
 def accounts() -> ResponseReturnValue:
     """List the accounts whose e-mail address begins with the submitted text, in the order of the addresses."""
-    begins, after = _typed("q"), _typed("after")
+    begins, after = _query_value("q"), _query_value("after")
     with transaction() as database:
         found = accounts_of(database, begins, after, limit=PAGE + 1)
-        disabled = accounts_disabled.disabled_among(database, [one.id for one in found[:PAGE]])
-        use = limits.use_of(database, [one.id for one in found[:PAGE]], services().settings.limits)
+        disabled = accounts_disabled.disabled_among(database, [text.id for text in found[:PAGE]])
+        use = limits.use_of(database, [text.id for text in found[:PAGE]], services().settings.limits)
     return render_template(
         "ops/accounts.html",
         accounts=found[:PAGE],
@@ -55,8 +55,8 @@ def accounts() -> ResponseReturnValue:
     )
 
 
-def _typed(name: str) -> str:
-    return request.args.get(name, "").replace("\0", "").strip().lower()[:LONGEST_EMAIL]
+def _query_value(name: str) -> str:
+    return request.args.get(name, "").replace("\0", "").strip().lower()[:MAX_EMAIL_LENGTH]
 
 
 def accounts_of(session: Session, begins: str, after: str, *, limit: int) -> Sequence[Account]:
@@ -80,12 +80,12 @@ def account(account_id: uuid.UUID) -> ResponseReturnValue:
 @ops_accounts.post("/accounts/<uuid:account_id>/limits")
 def set_limits(account_id: uuid.UUID) -> ResponseReturnValue:
     """Change the limits of an account, for a stated reason. Empty: as the site has it; 0: no limit."""
-    typed = {limit: request.form.get(str(limit), "").strip() for limit in Limit}
-    wanted = {limit: limit_in(one, limit) for limit, one in typed.items()}
+    submitted = {limit: request.form.get(str(limit), "").strip() for limit in Limit}
+    requested = {limit: limit_in(text, limit) for limit, text in submitted.items()}
     errors = {
-        str(limit): f"Write a number up to {MOST[limit]:,}, or leave it empty."
-        for limit, one in typed.items()
-        if one and wanted[limit] is None
+        str(limit): f"Write a number up to {HIGHEST_VALUES[limit]:,}, or leave it empty."
+        for limit, text in submitted.items()
+        if text and requested[limit] is None
     }
     note = note_of(request.form)
     if not note:
@@ -94,12 +94,12 @@ def set_limits(account_id: uuid.UUID) -> ResponseReturnValue:
         return account_page(account_id, errors), 422
     with transaction() as database:
         # Locked to the end of the transaction, so that the account is not deleted meanwhile.
-        held = select(Account.id).where(Account.id == account_id).with_for_update(read=True)
-        if database.execute(held).one_or_none() is None:
+        lock = select(Account.id).where(Account.id == account_id).with_for_update(read=True)
+        if database.execute(lock).one_or_none() is None:
             abort(404)
         queue = services().settings.queue_name
         changed = operator_actions.set_limits(
-            database, queue, account_id, wanted, by=current_account().email, note=note
+            database, queue, account_id, requested, by=current_account().email, note=note
         )
     flash(CHANGED if changed else UNCHANGED)
     return redirect(url_for("ops_accounts.account", account_id=account_id), 303)
@@ -181,7 +181,7 @@ def account_page(account_id: uuid.UUID, errors: Mapping[str, str] | None = None)
         site=site,
         typed=request.form
         if errors and not deciding
-        else {name: most for name, most in set_now.items() if most is not None},
+        else {name: value for name, value in set_now.items() if value is not None},
         reason=request.form.get("note", "") if deciding else "",
         errors=errors or {},
         decisions=decided,

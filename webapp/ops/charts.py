@@ -47,12 +47,12 @@ def chart(title: str, series: Mapping[str, Sequence[float | None]], *, unit: str
     Otherwise they are drawn one before the other; the first is behind and should be the higher.
     """
     values = list(zip(*series.values(), strict=True))
-    tops = [(sum if stacked else max)([value or 0 for value in place]) for place in values]
+    tops = [(sum if stacked else max)([value or 0 for value in values_at]) for values_at in values]
     highest = max(tops, default=0)
     columns = []
-    for at, place in enumerate(values):
+    for at, values_at in enumerate(values):
         base = HEIGHT
-        for number, value in enumerate(place):
+        for number, value in enumerate(values_at):
             height = round(HEIGHT * (value or 0) / highest, 2) if highest else 0
             if height:
                 columns.append(Column(number, at * STEP + (STEP - WIDTH) / 2, round(base - height, 2), height))

@@ -28,14 +28,14 @@ def invite() -> ResponseReturnValue:
     """Create an invitation and show its link, this once."""
     if services().settings.registration != "invite":
         abort(404)
-    typed = request.form.get("email", "").strip()
-    email = email_addresses.normal_email(typed) if typed else None
-    days = form_fields.number_in(request.form.get("days", "").strip(), invitations.MOST_DAYS)
+    submitted = request.form.get("email", "").strip()
+    email = email_addresses.normal_email(submitted) if submitted else None
+    days = form_fields.number_in(request.form.get("days", "").strip(), invitations.MAX_DAYS)
     errors = {}
-    if typed and email is None:
+    if submitted and email is None:
         errors["email"] = messages.NO_ADDRESS
     if days is None:
-        errors["days"] = messages.INVITED_WRONG_DAYS.format(most=invitations.MOST_DAYS)
+        errors["days"] = messages.INVITED_WRONG_DAYS.format(most=invitations.MAX_DAYS)
     if days is None or errors:
         return page(errors=errors), 422
     with transaction() as database:

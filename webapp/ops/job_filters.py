@@ -13,7 +13,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.reports.job_search import Wanted
 from tasks.ledger.states import State
 from tasks.workflows import WORKFLOWS
-from webapp.auth.email_addresses import LONGEST_EMAIL, normal_email
+from webapp.auth.email_addresses import MAX_EMAIL_LENGTH, normal_email
 from webapp.jobs.messages import BADGES
 from webapp.models import Account
 
@@ -42,7 +42,7 @@ class Asked:
 def read(session: Session, arguments: Mapping[str, str]) -> Asked:
     """Read the filters. Invalid values count as not given."""
     names = ("state", "category", "workflow", "age", "account")
-    given = {name: arguments.get(name, "").replace("\0", "").strip()[:LONGEST_EMAIL] for name in names}
+    given = {name: arguments.get(name, "").replace("\0", "").strip()[:MAX_EMAIL_LENGTH] for name in names}
     typed = {name: value for name, value in given.items() if value}
     state, category, age = typed.get("state", ""), typed.get("category", ""), AGES.get(typed.get("age", ""))
     asked = Asked(

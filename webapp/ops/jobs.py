@@ -28,7 +28,7 @@ ops = Blueprint("ops", __name__, url_prefix="/ops")
 
 PAGE = 50
 POLL_SECONDS = 10
-LONGEST_CAUSE = 200
+MAX_CAUSE_LENGTH = 200
 NO_SUCH_JOB = "No job has this id or reference."
 SEVERAL_JOBS = "More than one job has this reference. Search for the id."
 NO_NAME = "This is neither an id nor a reference like WB-7K3F-92QD."
@@ -122,7 +122,7 @@ def job(job_id: uuid.UUID) -> ResponseReturnValue:
 @ops.post("/jobs/<uuid:job_id>/open")
 def open_document(job_id: uuid.UUID) -> ResponseReturnValue:
     """Show the job's content, this once. The history records who did it and why."""
-    cause = cut(one_line(request.form.get("cause", "")), LONGEST_CAUSE)
+    cause = cut(one_line(request.form.get("cause", "")), MAX_CAUSE_LENGTH)
     if not cause:
         return job_page(job_id, error=SAY_WHY), 422
     with transaction() as database:
@@ -155,5 +155,5 @@ def job_page(job_id: uuid.UUID, opened: Opened | None = None, error: str | None 
         who=timeline.who_did,
         opened=opened,
         error=error,
-        longest_cause=LONGEST_CAUSE,
+        longest_cause=MAX_CAUSE_LENGTH,
     )

@@ -28,13 +28,13 @@ AWAY = "The queue cannot be reached. What was accepted is kept in the database. 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def init_app(app: Flask, parts: Services) -> None:
+def init_app(app: Flask, shared: Services) -> None:
     """Add the dashboard to this app, over the app's own Redis connections."""
     app.config.update(
         RQ_DASHBOARD_REDIS_URL=("the Redis of this site",),  # shown on the page: the real URL is private
         RQ_DASHBOARD_DISABLE_DELETE=True,
     )
-    app.redis_conn = parts.queue.connection  # type: ignore[attr-defined]
+    app.redis_conn = shared.queue.connection  # type: ignore[attr-defined]
     app.before_request(_only_look)
     app.register_blueprint(_blueprint(), url_prefix=PREFIX)
 

@@ -30,7 +30,7 @@ ops_replays = Blueprint("ops_replays", __name__, url_prefix="/ops/replays")
 
 POLL_SECONDS = 2
 NEWEST = 20
-MOST_ITEMS = 100
+MAX_ITEMS = 100
 CAUSE_MISSING = "Choose why these may go through now."
 NOTE_MISSING = "Say why, in a few words. The history keeps it."
 RATE_WRONG = f"Write a number from 1 to {replays.FASTEST_PER_MINUTE}."
@@ -58,14 +58,14 @@ def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
     """Render the outcome for each category, and the form, with each error beside its field."""
     settings = services().settings
     with transaction() as database:
-        judged = selection.judge(database, settings.queue_name, choice)
+        evaluated = selection.judge(database, settings.queue_name, choice)
         held_up = replays.held_up(database, settings.queue_name, settings.lane)
     return render_template(
         "ops/new_replay.html",
         choice=choice,
-        groups=selection.grouped(judged),
-        named=judged if choice.category is None else [],
-        would=sum(one.why is None for one in judged),
+        groups=selection.grouped(evaluated),
+        named=evaluated if choice.category is None else [],
+        would=sum(item.why is None for item in evaluated),
         most=selection.MOST_AT_ONCE,
         held_up=HELD_UP.get(held_up or ""),
         left_alone=LEFT_ALONE,
@@ -93,9 +93,9 @@ def replay_begin() -> ResponseReturnValue:
     if errors or rate is None:
         return new_page(choice, errors), 422
     with transaction() as database:
-        judged = selection.judge(database, settings.queue_name, choice)
+        evaluated = selection.judge(database, settings.queue_name, choice)
         replay_id = None
-        if any(one.why is None for one in judged):
+        if any(item.why is None for item in evaluated):
             replay_id = replays.begin(
                 database,
                 settings.queue_name,
@@ -139,8 +139,8 @@ def _progress(database: Session, replay_id: uuid.UUID) -> dict[str, object]:
     body = render_template(
         "ops/_replay_body.html",
         progress=progress,
-        items=replays_progress.items_of(database, replay_id, limit=MOST_ITEMS),
-        most=MOST_ITEMS,
+        items=replays_progress.items_of(database, replay_id, limit=MAX_ITEMS),
+        most=MAX_ITEMS,
         badges=messages.BADGES,
         left_alone=LEFT_ALONE,
         held_up=HELD_UP.get(held_up or ""),

@@ -25,10 +25,10 @@ from webapp.text.strings import cut, one_line
 ops_decisions = Blueprint("ops_decisions", __name__, url_prefix="/ops")
 
 POLL_SECONDS = 2
-MOST_HELD = 20
+MAX_CLAIMS_SHOWN = 20
 PAGE = 50
-MOST_AT_ONCE = 100_000
-AT_ONCE_WRONG = f"Write a number from 1 to {MOST_AT_ONCE:,}, or leave it empty for no limit."
+MAX_AT_ONCE = 100_000
+AT_ONCE_WRONG = f"Write a number from 1 to {MAX_AT_ONCE:,}, or leave it empty for no limit."
 
 
 @ops_decisions.get("/work")
@@ -76,7 +76,7 @@ def _now(database: Session) -> dict[str, object]:
         "ops/_work_body.html",
         gate=gate,
         active=active,
-        held=delivery_gate.held(database, queue, limit=MOST_HELD),
+        held=delivery_gate.held(database, queue, limit=MAX_CLAIMS_SHOWN),
         waiting=delivery_gate.waiting(database, queue),
         replays=progress.running(database, queue),
     )
@@ -108,7 +108,7 @@ def drain() -> ResponseReturnValue:
 def resume() -> ResponseReturnValue:
     """Resume the work, with at most as many jobs at once as the form says."""
     typed = request.form.get("at_once", "").strip()
-    at_once = form_fields.number_in(typed, MOST_AT_ONCE)
+    at_once = form_fields.number_in(typed, MAX_AT_ONCE)
     if typed and at_once is None:
         return work_page({"at_once": AT_ONCE_WRONG}), 422
     with transaction() as database:

@@ -226,8 +226,8 @@ class Channel(HTTPChannel):
 
     def ends_with_answer(self, request: RequestParser) -> bool:
         """Return True if the connection closes after the response to this request."""
-        said = request.headers.get("CONNECTION", "").lower()
-        by_client = said != "keep-alive" if request.version == "1.0" else "close" in said
+        connection_option = request.headers.get("CONNECTION", "").lower()
+        by_client = connection_option != "keep-alive" if request.version == "1.0" else "close" in connection_option
         return by_client or not self.server.keeps_connections
 
     def known_length(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from webapp.http.request_body import MOST_TO_READ
+from webapp.http.request_body import MAX_REQUEST_BYTES
 
 FILES_A_CONNECTION = 3
 """A socket, and a temporary file each for a long body and a long response."""
@@ -29,8 +29,8 @@ class Limits:
     max_connections: int = 1_000
     max_head_bytes: int = 32 * 1024
     max_header_fields: int = 100
-    max_body_bytes: int = MOST_TO_READ
-    max_all_bodies_bytes: int = 2 * MOST_TO_READ
+    max_body_bytes: int = MAX_REQUEST_BYTES
+    max_all_bodies_bytes: int = 2 * MAX_REQUEST_BYTES
     """Of all requests together that have no response yet. On disk, except for the first bytes of each."""
     max_unread_bytes: int = 64 * 1024 * 1024
     """Of all responses together that wait for their readers.
@@ -48,13 +48,13 @@ class Limits:
     sweep_seconds: float = 0.5
 
 
-def connections_within_file_limit(wanted: int) -> int:
+def connections_within_file_limit(requested: int) -> int:
     """Return how many connections this process may hold, raising its limit of open files as far as the host allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted * FILES_A_CONNECTION + FILES_OF_THE_APP
+    needed = requested * FILES_A_CONNECTION + FILES_OF_THE_APP
     if 0 <= soft < needed:
         raised = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         if raised > soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
             soft = raised
-    return wanted if soft < 0 else max(1, min(wanted, (soft - FILES_OF_THE_APP) // FILES_A_CONNECTION))
+    return requested if soft < 0 else max(1, min(requested, (soft - FILES_OF_THE_APP) // FILES_A_CONNECTION))

@@ -16,7 +16,7 @@ def clock_in_words(at: datetime, seconds: bool = False) -> str:
 
 def day_in_words(at: datetime) -> str:
     """Return the day: 30 Nov 2026, 30. Nov. 2026."""
-    spoken = language()
-    if spoken == ENGLISH:  # Babel's plain English is American and would put the month first
-        return format_date(at, "d MMM y", locale=spoken)
-    return format_skeleton("yMMMd", at, locale=spoken)
+    locale = language()
+    if locale == ENGLISH:  # Babel's plain English is American and would put the month first
+        return format_date(at, "d MMM y", locale=locale)
+    return format_skeleton("yMMMd", at, locale=locale)

@@ -14,8 +14,8 @@ MB = 1024 * 1024
 def number(value: float | Decimal, places: int = 0, *, all_places: bool = False) -> str:
     """Format a number with grouped thousands, rounded to `places` decimals; `all_places` keeps trailing zeros."""
     form = "#,##0" + ("." + ("0" if all_places else "#") * places if places else "")
-    said: str = format_decimal(value, format=form, locale=language())
-    return said
+    formatted: str = format_decimal(value, format=form, locale=language())
+    return formatted
 
 
 def size_in_words(size: int) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tasks.intake.clean import clean
 from tasks.intake.graphemes import is_border
 
-MOST_READ = 10_000
+MAX_CHARACTERS_READ = 10_000
 """Characters of a line that are processed: many more than any field allows."""
 
 
 def one_line(text: str) -> str:
     """Return the text without control characters, with single spaces. Of a very long text, only the beginning."""
-    return " ".join(clean(text[:MOST_READ]).split())
+    return " ".join(clean(text[:MAX_CHARACTERS_READ]).split())
 
 
 def cut(text: str, limit: int) -> str:

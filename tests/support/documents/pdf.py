@@ -24,8 +24,8 @@ def pdf_of(*objects: bytes, prev: int | None = None, size: int | None = None) ->
     out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
     out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     earlier = b"" if prev is None else b"/Prev %d" % (table if prev < 0 else prev)
-    said = len(objects) + 1 if size is None else size
-    return bytes(out) + b"trailer\n<</Root 1 0 R/Size %d%s>>\nstartxref\n%d\n%%%%EOF\n" % (said, earlier, table)
+    count = len(objects) + 1 if size is None else size
+    return bytes(out) + b"trailer\n<</Root 1 0 R/Size %d%s>>\nstartxref\n%d\n%%%%EOF\n" % (count, earlier, table)
 
 
 def stream(content: bytes, *filters: str, more: bytes = b"") -> bytes:
@@ -67,11 +67,16 @@ def encrypted(words: str, *, user: str, owner: str, algorithm: str) -> bytes:
 
 def picture(side: int = 8) -> bytes:
     """Build a grey square, like a scanner's image."""
-    said = b"/Type/XObject/Subtype/Image/Width %d/Height %d/BitsPerComponent 8/ColorSpace/DeviceGray" % (side, side)
-    return stream(bytes([200]) * min(side * side, 4096), "FlateDecode", more=said)
+    dictionary = b"/Type/XObject/Subtype/Image/Width %d/Height %d/BitsPerComponent 8/ColorSpace/DeviceGray" % (
+        side,
+        side,
+    )
+    return stream(bytes([200]) * min(side * side, 4096), "FlateDecode", more=dictionary)
 
 
 def form(content: bytes, drawn: int) -> bytes:
     """Build a form that can draw object `drawn` as /X, and write in /F."""
-    said = b"/Type/XObject/Subtype/Form/BBox[0 0 600 600]/Resources<</Font<</F 3 0 R>>/XObject<</X %d 0 R>>>>" % drawn
-    return stream(content, more=said)
+    dictionary = (
+        b"/Type/XObject/Subtype/Form/BBox[0 0 600 600]/Resources<</Font<</F 3 0 R>>/XObject<</X %d 0 R>>>>" % drawn
+    )
+    return stream(content, more=dictionary)

@@ -38,6 +38,6 @@ def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable
     if path == "/broken":
         raise RuntimeError("a secret of the app")
     length = len(environ["wsgi.input"].read())
-    said = f"{length} {environ['REMOTE_ADDR']} {environ['SERVER_PORT']} {environ['wsgi.url_scheme']}".encode()
-    start_response("200 OK", [*head, ("Content-Length", str(len(said)))])
-    return [said] if environ["REQUEST_METHOD"] != "HEAD" else []
+    body = f"{length} {environ['REMOTE_ADDR']} {environ['SERVER_PORT']} {environ['wsgi.url_scheme']}".encode()
+    start_response("200 OK", [*head, ("Content-Length", str(len(body)))])
+    return [body] if environ["REQUEST_METHOD"] != "HEAD" else []

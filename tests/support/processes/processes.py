@@ -46,10 +46,10 @@ class Process:
     def wait_for_log(self, words: str, *, within: float = 20) -> None:
         """Wait until its log contains these words. Fails if it ended before."""
 
-        def said() -> bool:
+        def logged() -> bool:
             return words in self.log or self.popen.poll() is not None
 
-        wait_until(said, within=within, what=f"{words!r} in:\n{self.log}")
+        wait_until(logged, within=within, what=f"{words!r} in:\n{self.log}")
         assert words in self.log, self.log
 
     def signal(self, number: signal.Signals) -> None:

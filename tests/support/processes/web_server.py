@@ -76,8 +76,8 @@ class Line:
         elif with_body:
             length += int(fields.get(b"content-length", b"0"))
             self._read_until(lambda: len(self._read) >= length)
-        said, self._read = self._read[:length], self._read[length:]
-        return said
+        data, self._read = self._read[:length], self._read[length:]
+        return data
 
     def to_the_end(self) -> bytes:
         """Read until the connection ends, for whatever reason."""

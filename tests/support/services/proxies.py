@@ -174,7 +174,7 @@ class Visitor:
         return self.ask("POST", "/login", fields, Cookie=page.cookie)
 
     def guesses(self, count: int, *, past: bool = False, **headers: str) -> list[int]:
-        """Return the statuses of failed sign-ins, each for another account and from another made-up address."""
+        """Return the statuses of this many failed sign-ins to one account, each from another made-up address."""
         page = self.ask("GET", "/login", past=past, **headers)
 
         def guess(number: int) -> int:

@@ -34,7 +34,7 @@ def test_an_account_is_created_with_the_password_of_the_environment(runner: Flas
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["create", "nobody"], 1, "not a complete e-mail address"),
         (["create", "ada@example.org"], 1, "already"),
@@ -51,10 +51,10 @@ def test_an_account_is_created_with_the_password_of_the_environment(runner: Flas
     ],
     ids=range(12),
 )
-def test_a_refusal_is_one_line_on_stderr(runner: FlaskCliRunner, arguments: list[str], code: int, said: str) -> None:
+def test_a_refusal_is_one_line_on_stderr(runner: FlaskCliRunner, arguments: list[str], code: int, message: str) -> None:
     run(runner, "create", "ada@example.org")
     done = run(runner, *arguments)
-    assert done.exit_code == code and done.stdout == "" and said in done.stderr
+    assert done.exit_code == code and done.stdout == "" and message in done.stderr
     if code == 1:
         assert done.stderr.count("\n") == 1
 

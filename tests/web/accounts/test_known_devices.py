@@ -72,8 +72,12 @@ def test_guesses_from_many_clients_are_bounded_and_a_known_browser_goes_on(site:
     hers, never_seen = known(site), Browser(site)
     assert guess_from_everywhere(site) == [401] * 100 + [429]
     assert sign_in(never_seen, PASSWORD, "10.0.0.7") == 429
-    said = never_seen.post("/login", {"email": ADA, "password": PASSWORD}, **at("10.0.0.7"))
-    assert "from several places" in said.text and "new password by mail" in said.text and 'href="/reset"' in said.text
+    response = never_seen.post("/login", {"email": ADA, "password": PASSWORD}, **at("10.0.0.7"))
+    assert (
+        "from several places" in response.text
+        and "new password by mail" in response.text
+        and 'href="/reset"' in response.text
+    )
     assert sign_in(hers, PASSWORD, "10.1.0.1") == 303, "also from the address of a stranger"
 
 
@@ -87,8 +91,8 @@ def test_without_its_cookie_the_known_browser_would_be_refused(site: Flask) -> N
 def test_an_unknown_address_is_limited_in_the_same_way_and_words(site: Flask) -> None:
     """Ensure that the limit does not reveal who has an account."""
     assert guess_from_everywhere(site, "who@example.org") == [401] * 100 + [429]
-    said = Browser(site).post("/login", {"email": "who@example.org", "password": "guess"}, **at("10.0.0.7"))
-    assert said.status_code == 429 and "from several places" in said.text
+    response = Browser(site).post("/login", {"email": "who@example.org", "password": "guess"}, **at("10.0.0.7"))
+    assert response.status_code == 429 and "from several places" in response.text
 
 
 def test_a_new_password_by_mail_opens_the_browser_it_was_chosen_in(site: Flask, database: Database) -> None:
@@ -127,11 +131,11 @@ def test_a_cookie_that_is_not_the_accounts_own_makes_nothing_known(
     assert sign_in(hers, PASSWORD) == 429
 
 
-@pytest.mark.parametrize(("most", "status"), [(2, 303), (1, 429)])
+@pytest.mark.parametrize(("limit", "status"), [(2, 303), (1, 429)])
 def test_several_people_are_known_in_one_browser_but_not_any_number(
-    site: Flask, monkeypatch: pytest.MonkeyPatch, most: int, status: int
+    site: Flask, monkeypatch: pytest.MonkeyPatch, limit: int, status: int
 ) -> None:
-    monkeypatch.setattr(known_devices, "MOST_ACCOUNTS", most)
+    monkeypatch.setattr(known_devices, "MAX_ACCOUNTS", limit)
     shared = known(site)
     assert sign_in(shared, PASSWORD, email=BOB) == 303
     shared.client.delete_cookie("session")
@@ -154,14 +158,14 @@ def test_the_cookie_of_a_real_site_is_locked_down(make_app: Callable[..., Flask]
     real = Browser(make_app(waybill_demo=False, secret_key=SecretStr("a long random text of our own")))
     https = {"base_url": "https://waybill.example", "headers": {"Referer": "https://waybill.example/login"}}
     page = real.get("/login", base_url="https://waybill.example").text
-    proof = page.partition('name="csrf_token" value="')[2].partition('"')[0]
-    answer = real.client.post("/login", data={"csrf_token": proof, "email": ADA, "password": PASSWORD}, **https)
+    csrf_token = page.partition('name="csrf_token" value="')[2].partition('"')[0]
+    answer = real.client.post("/login", data={"csrf_token": csrf_token, "email": ADA, "password": PASSWORD}, **https)
     assert answer.status_code == 303
     [cookie] = [one for one in answer.headers.getlist("Set-Cookie") if "device" in one]
     for part in ("__Host-device=", "Secure", "HttpOnly", "Path=/", "SameSite=Lax", "Max-Age=34560000"):
         assert part in cookie
     assert "Domain" not in cookie and ADA not in cookie
-    failed = real.client.post("/login", data={"csrf_token": proof, "email": ADA, "password": "guess"}, **https)
+    failed = real.client.post("/login", data={"csrf_token": csrf_token, "email": ADA, "password": "guess"}, **https)
     assert not [one for one in failed.headers.getlist("Set-Cookie") if "device" in one]
 
 
@@ -204,8 +208,8 @@ def test_what_is_not_sent_is_answered_like_the_rest(site: Flask, database: Datab
     for number in range(12):
         browser = Browser(site)
         browser.token("/reset")
-        with statements(site) as said:
+        with statements(site) as sent:
             answer = browser.post("/reset", {"email": ADA}, **at(f"10.3.0.{number}"))
-        seen.append((answer.status_code, without_token(answer.text), said))
+        seen.append((answer.status_code, without_token(answer.text), sent))
     assert len(owed_mails(database)) == 10
     assert seen[0] == seen[-1]

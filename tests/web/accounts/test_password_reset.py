@@ -197,8 +197,8 @@ def test_a_link_never_leads_to_the_host_that_a_request_names(
     mailing: Flask, somebody: Browser, database: Database
 ) -> None:
     evil = {"base_url": "http://evil.example", "headers": {"X-Forwarded-Host": "worse.example"}}
-    proof = proof_in(somebody.get("/reset", **evil).text)
-    answer = somebody.client.post("/reset", data={"email": ADA, "csrf_token": proof}, **evil)
+    csrf_token = proof_in(somebody.get("/reset", **evil).text)
+    answer = somebody.client.post("/reset", data={"email": ADA, "csrf_token": csrf_token}, **evil)
     assert answer.status_code == 200 and "evil" not in answer.text
     (owed,) = owed_mails(database)
     assert "evil" not in str(owed.facts)

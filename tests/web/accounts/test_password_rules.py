@@ -17,7 +17,7 @@ from tasks.database import Database
 from tests.support.mail_site import MAILING, link_in, owed_mails
 from tests.web.conftest import Browser, rows
 from webapp.auth import api_tokens, password_rules, passwords
-from webapp.auth.password_rules import password_fault
+from webapp.auth.password_rules import password_problem
 from webapp.models import Account, ApiToken, Role
 
 ADA = "ada.lovelace@example.org"
@@ -54,36 +54,36 @@ def test_what_strangers_try_first_is_refused_with_the_reason(
     make_app: Callable[..., Flask], password: str, said: str | None
 ) -> None:
     with make_app(**SITE, app_base_url="https://docs.harbour.example").test_request_context():
-        fault = password_fault(password, ADA)
+        fault = password_problem(password, ADA)
     assert fault is None if said is None else fault is not None and said in fault
 
 
 def test_a_long_address_is_known_from_its_beginning_to_its_end(make_app: Callable[..., Flask]) -> None:
     long = f"{'ab' * 30}@{'cd' * 30}.example.org"
     with make_app(**SITE).test_request_context():
-        assert MADE_OF_NAMES in str(password_fault(long, long))
+        assert MADE_OF_NAMES in str(password_problem(long, long))
 
 
 @pytest.mark.parametrize("text", ["4@8({[<369&#!1/|0$5+7%2", "p4$$w0rd!", "1!|", "\u0661", "\ud800", "\0", "aA1!"])
 def test_no_password_keeps_a_process_busy(app: Flask, text: str) -> None:
     with app.test_request_context():
         begun = time.thread_time()
-        password_fault((text * 200)[:200], ADA)
+        password_problem((text * 200)[:200], ADA)
         assert time.thread_time() - begun < 3
 
 
 def test_without_the_bound_some_would(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(password_rules, "JUDGED", 8)
+    monkeypatch.setattr(password_rules, "EVALUATED_CHARACTERS", 8)
     text = "4@8({[<369&#!1/|0$5+7%2" * 9
 
     def seconds() -> float:
         with app.test_request_context():
             begun = time.thread_time()
-            password_fault(text[:200], ADA)
+            password_problem(text[:200], ADA)
             return time.thread_time() - begun
 
     short = seconds()
-    monkeypatch.setattr(password_rules, "JUDGED", 48)
+    monkeypatch.setattr(password_rules, "EVALUATED_CHARACTERS", 48)
     assert seconds() > 10 * short
 
 

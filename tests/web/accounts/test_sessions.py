@@ -112,24 +112,24 @@ def test_what_is_over_is_forgotten_at_the_next_sign_in_of_anybody(
 def test_an_account_has_so_many_sessions_and_the_oldest_ends(
     app: Flask, registered: None, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 3)
     browsers = [signed_in(app) for _ in range(5)]
     assert [is_signed_in(browser) for browser in browsers] == [False, False, True, True, True]
     assert len(rows(database, select(BrowserSession.id))) == 3
 
 
 def statements_of(app: Flask, ask: Callable[[], object]) -> list[str]:
-    said: list[str] = []
+    statements: list[str] = []
 
     def note(connection: object, cursor: object, statement: str, *_: object) -> None:
-        said.append(statement)
+        statements.append(statement)
 
     with app.app_context():
         engine = db.engine
     event.listen(engine, "before_cursor_execute", note)
     ask()
     event.remove(engine, "before_cursor_execute", note)
-    return said
+    return statements
 
 
 def test_the_account_and_its_session_are_read_in_one_statement_and_a_poll_writes_nothing(
@@ -139,10 +139,10 @@ def test_the_account_and_its_session_are_read_in_one_statement_and_a_poll_writes
     poll = poll_address(ada.get(f"/jobs/{job_id}").text)
     with ada.client.session_transaction() as session:
         session["day"] = "2001-01-01"  # a page would extend it now
-    said = statements_of(app, lambda: ada.get(poll, headers={"HX-Request": "true"}))
-    assert sum("FROM accounts" in statement for statement in said) == 1
-    assert sum("sessions" in statement for statement in said) == 1
-    assert all(statement.lstrip().startswith(("SELECT", "SET LOCAL")) for statement in said), said
+    statements = statements_of(app, lambda: ada.get(poll, headers={"HX-Request": "true"}))
+    assert sum("FROM accounts" in statement for statement in statements) == 1
+    assert sum("sessions" in statement for statement in statements) == 1
+    assert all(statement.lstrip().startswith(("SELECT", "SET LOCAL")) for statement in statements), statements
     opened = statements_of(app, lambda: ada.get(f"/jobs/{job_id}"))
     assert sum(statement.startswith("UPDATE sessions") for statement in opened) == 1
     again = statements_of(app, lambda: ada.get(f"/jobs/{job_id}"))

@@ -84,7 +84,7 @@ def test_a_sign_in_with_the_old_password_that_is_just_under_way_is_over_too(
 
 
 @pytest.mark.parametrize(
-    ("password", "new", "status", "said"),
+    ("password", "new", "status", "message"),
     [
         ("a guess", OTHER, 403, "not the password of your account"),
         (PASSWORD, "short", 422, "at least 10"),
@@ -93,10 +93,10 @@ def test_a_sign_in_with_the_old_password_that_is_just_under_way_is_over_too(
     ],
 )
 def test_a_change_that_will_not_do_changes_nothing(
-    registered: Browser, database: Database, password: str, new: str, status: int, said: str
+    registered: Browser, database: Database, password: str, new: str, status: int, message: str
 ) -> None:
     answer = change(registered, password, new)
-    assert answer.status_code == status and said in answer.text
+    assert answer.status_code == status and message in answer.text
     [(stored,)] = rows(database, select(Account.password_hash))
     assert passwords.verify(PASSWORD, stored)
 
@@ -179,8 +179,8 @@ def test_the_export_holds_everything_that_is_theirs_and_nothing_of_others(
     jobs = [json.loads(content) for name, content in files.items() if name.endswith("job.json")]
     by_id = {job["id"]: job for job in jobs}
     assert set(by_id) == {str(done), str(failed)}
-    said = [event["what"] for event in by_id[str(failed)]["events"]]
-    assert said[0] == "Accepted and waiting for a free worker." and "The AI service was busy." in said[-1]
+    texts = [event["what"] for event in by_id[str(failed)]["events"]]
+    assert texts[0] == "Accepted and waiting for a free worker." and "The AI service was busy." in texts[-1]
     assert by_id[str(done)]["attempts"][0]["outcome"] == "succeeded"
     assert [name for name in files if name.endswith("result.md")]
     kept = by_id[str(done)]["document"]["file"]
@@ -210,8 +210,8 @@ def test_an_account_has_one_export_at_a_time_and_a_dead_one_ends_by_itself(
         session.execute(text("UPDATE accounts SET exporting_until = now() - interval '1 second'"))
         second = export.begin(session, ada.id)
     assert second is not None
-    with database.transaction() as session, pytest.raises(export.TurnLost):
-        export.move_on(session, first)
+    with database.transaction() as session, pytest.raises(export.LockLost):
+        export.extend(session, first)
     with database.transaction() as session:
         export.end(session, first)  # too late, and without effect
         assert export.begin(session, ada.id) is None
@@ -234,7 +234,7 @@ def test_an_export_holds_no_connection_and_little_memory_while_it_is_sent(
             bench.job()
         from webapp.extensions import db
 
-        pieces = export.archive(account, turn, spoken="en")
+        pieces = export.archive(account, turn, language_code="en")
         for _ in pieces:
             assert db.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
 

@@ -39,7 +39,7 @@ def test_registering_makes_an_account_and_signs_in(browser: Browser, database: D
 
 
 @pytest.mark.parametrize(
-    ("email", "password", "said"),
+    ("email", "password", "message"),
     [
         ("nobody", PASSWORD, "not a complete e-mail address"),
         ("", PASSWORD, "not a complete e-mail address"),
@@ -52,11 +52,11 @@ def test_registering_makes_an_account_and_signs_in(browser: Browser, database: D
     ],
 )
 def test_a_registration_that_will_not_do_is_refused_in_words(
-    browser: Browser, registered: str, database: Database, email: str, password: str, said: str
+    browser: Browser, registered: str, database: Database, email: str, password: str, message: str
 ) -> None:
     answer = browser.post("/register", {"email": email, "password": password}, page="/register")
     assert answer.status_code == 422
-    assert said in answer.text
+    assert message in answer.text
     assert len(rows(database, select(Account.id))) == 1
 
 
@@ -121,8 +121,8 @@ def test_a_wrong_password_and_an_unknown_address_get_the_same_answer(browser: Br
     assert without_token(wrong.text.replace(registered, "")) == without_token(
         unknown.text.replace("who@example.org", "")
     )
-    told = [{**answer.headers, "Content-Length": "", "Date": ""} for answer in (wrong, unknown)]
-    assert told[0] == told[1]
+    headers = [{**answer.headers, "Content-Length": "", "Date": ""} for answer in (wrong, unknown)]
+    assert headers[0] == headers[1]
 
 
 def without_token(page: str) -> str:

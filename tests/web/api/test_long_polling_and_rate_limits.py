@@ -33,8 +33,8 @@ def limits_in(headers) -> tuple[int, int, int]:
 
 
 def test_every_answer_says_how_much_may_be_asked(program: Program) -> None:
-    most, left, seconds = limits_in(program.ask("GET", "/jobs").headers)
-    assert (most, left) == (600, 599) and 1 <= seconds <= 60
+    limit, left, seconds = limits_in(program.ask("GET", "/jobs").headers)
+    assert (limit, left) == (600, 599) and 1 <= seconds <= 60
     assert limits_in(program.ask("GET", f"/jobs/{uuid.uuid4()}").headers)[1] == 598
     assert limits_in(program.submit("Text.").headers)[1] == 597
 
@@ -178,15 +178,15 @@ def test_the_server_and_the_app_agree_on_the_threads(monkeypatch: pytest.MonkeyP
 
 
 def test_a_place_is_given_back_when_the_question_fails() -> None:
-    places = long_polling.LongPollSlots(1)
+    slots = long_polling.LongPollSlots(1)
 
     def fail() -> bool:
         raise ConnectionError
 
     for _ in range(2):
         with pytest.raises(ConnectionError):
-            places.wait(fail, 5)
-    assert places.wait(lambda: True, 5) is long_polling.Ended.CHANGED
+            slots.wait(fail, 5)
+    assert slots.wait(lambda: True, 5) is long_polling.Ended.CHANGED
 
 
 def test_nobody_waits_for_a_strangers_job(stranger: Program, bench: WebHarness) -> None:

@@ -78,8 +78,8 @@ def test_an_answer_that_is_not_as_described_is_found(
     job_id, honest = bench.job(), jobs.job_json
 
     def lie(*arguments: Any) -> dict[str, Any]:
-        told = honest(*arguments)
-        return {"field": {**told, "more": 1}, "type": {**told, "attempt": "1"}}.get(fault, told)
+        described = honest(*arguments)
+        return {"field": {**described, "more": 1}, "type": {**described, "attempt": "1"}}.get(fault, described)
 
     real = jobs.answer
     monkeypatch.setattr(jobs, "job_json", lie)

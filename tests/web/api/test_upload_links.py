@@ -17,8 +17,8 @@ from webapp.upload_links import links
 SITE = "https://www.example.org"
 
 
-def make(program: Program, **wanted: Any) -> dict[str, Any]:
-    answer = program.ask("POST", "/upload-links", json=wanted)
+def make(program: Program, **fields: Any) -> dict[str, Any]:
+    answer = program.ask("POST", "/upload-links", json=fields)
     assert answer.status_code == 201, answer.text
     assert answer.headers["Location"] == answer.json["url"]
     return answer.json
@@ -49,7 +49,7 @@ def test_the_address_is_the_one_that_people_open(make_app, program: Program) -> 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "field"),
+    ("fields", "field"),
     [
         ({"max_uses": 0}, "max_uses"),
         ({"max_uses": True}, "max_uses"),
@@ -80,9 +80,9 @@ def test_the_address_is_the_one_that_people_open(make_app, program: Program) -> 
     ids=range(25),
 )
 def test_a_wrong_wish_is_refused_and_named(
-    program: Program, database: Database, wanted: dict[str, Any], field: str
+    program: Program, database: Database, fields: dict[str, Any], field: str
 ) -> None:
-    assert assert_problem(program.ask("POST", "/upload-links", json=wanted), 422)["field"] == field
+    assert assert_problem(program.ask("POST", "/upload-links", json=fields), 422)["field"] == field
     assert not rows(database, select(UploadLink.id))
 
 

@@ -250,9 +250,9 @@ def test_every_field_of_every_form_with_the_others_as_they_are(
         for name in [name for name in fields if name != "csrf_token"]:
             for about, value in HOSTILE.items():
                 form = {other: one.encode() for other, one in fields.items() if other != "csrf_token"} | {name: value}
-                proof = {"csrf_token": who.token(page).encode()}
+                csrf_token = {"csrf_token": who.token(page).encode()}
                 answer = who.client.post(
-                    action, data=encoded(form | proof), content_type="application/x-www-form-urlencoded"
+                    action, data=encoded(form | csrf_token), content_type="application/x-www-form-urlencoded"
                 )
                 assert_answered(answer, action, name, about)
                 sent += 1
@@ -335,6 +335,6 @@ def test_without_its_bound_a_number_of_five_thousand_digits_is_a_fault(
 ) -> None:
     """Check that the test can fail: without the limit of digits, the number is an error."""
     assert olga.post("/ops/work/resume", {"at_once": DIGITS}).status_code == 422
-    monkeypatch.setattr(form_fields, "MOST_DIGITS", 10**9)
+    monkeypatch.setattr(form_fields, "MAX_DIGITS", 10**9)
     with pytest.raises(ValueError, match="digits"):
         olga.post("/ops/work/resume", {"at_once": DIGITS})

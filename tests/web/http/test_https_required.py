@@ -85,7 +85,7 @@ def test_over_https_nothing_of_it_is_said(real_app: Callable[..., Flask]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("hops", "forwarded", "told"),
+    ("hops", "forwarded", "message"),
     [
         (0, "https", proxy_faults.HOPS_TOO_FEW),
         (2, "https", proxy_faults.HOPS_DIFFER),
@@ -96,12 +96,12 @@ def test_over_https_nothing_of_it_is_said(real_app: Callable[..., Flask]) -> Non
     ],
 )
 def test_the_log_names_the_setting_that_does_not_fit(
-    real_app: Callable[..., Flask], hops: int, forwarded: str | None, told: str
+    real_app: Callable[..., Flask], hops: int, forwarded: str | None, message: str
 ) -> None:
     headers = {} if forwarded is None else {"X-Forwarded-Proto": forwarded}
     with capture_logs() as logged:
         Browser(real_app(proxy_hops=hops)).client.post("/login", base_url="http://waybill.example", headers=headers)
-    assert [line["look_at"] for line in logged if line["event"] == "request.not_https"] == [told]
+    assert [line["look_at"] for line in logged if line["event"] == "request.not_https"] == [message]
 
 
 def test_this_machine_is_told_about_its_browsers(real_app: Callable[..., Flask]) -> None:
@@ -168,7 +168,7 @@ def test_an_address_that_works_is_taken(settings: Settings, address: str | None)
 
 
 @pytest.mark.parametrize(
-    ("address", "hops", "level", "told"),
+    ("address", "hops", "level", "message"),
     [
         ("https://waybill.example", 1, "ok", "PROXY_HOPS=1"),
         ("https://waybill.example", 0, "WARN", "Set PROXY_HOPS"),
@@ -177,9 +177,11 @@ def test_an_address_that_works_is_taken(settings: Settings, address: str | None)
         (None, 1, "WARN", "Set APP_BASE_URL"),
     ],
 )
-def test_preflight_names_the_setting(settings: Settings, address: str | None, hops: int, level: str, told: str) -> None:
+def test_preflight_names_the_setting(
+    settings: Settings, address: str | None, hops: int, level: str, message: str
+) -> None:
     found = site_address.finding(with_address(settings, address, proxy_hops=hops))
-    assert str(found.level) == level and told in str(found).replace("https, ", "")
+    assert str(found.level) == level and message in str(found).replace("https, ", "")
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,9 @@ def test_while_the_queue_is_away_the_page_says_so_and_takes_it_back(
     revision = rows(database, select(Job.revision))
     address = poll_address(person.get(f"/jobs/{job_id}").text)
     age(database, seconds=3)
-    told = person.get(address, headers=HX)
-    assert told.status_code == 200 and told.text.count(AWAY) == 1
-    address = poll_address(told.text)
+    page = person.get(address, headers=HX)
+    assert page.status_code == 200 and page.text.count(AWAY) == 1
+    address = poll_address(page.text)
     assert person.get(address, headers=HX).status_code == 204
 
     with database.transaction() as session:

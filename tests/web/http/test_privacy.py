@@ -172,8 +172,8 @@ def test_no_method_tells_a_foreign_job_from_a_missing_one(
         person.get("/")
         for (_, path), (_, absent) in zip(job_addresses(app, theirs), job_addresses(app, missing), strict=True):
             one, other = person.client.open(path, method=method), person.client.open(absent, method=method)
-            told = [(a.status_code, a.data, {**a.headers, "Date": ""}) for a in (one, other)]
-            assert str(told[0]).replace(str(theirs), "") == str(told[1]).replace(str(missing), ""), path
+            responses = [(a.status_code, a.data, {**a.headers, "Date": ""}) for a in (one, other)]
+            assert str(responses[0]).replace(str(theirs), "") == str(responses[1]).replace(str(missing), ""), path
 
 
 def test_https_is_kept_once_it_was_used(browser: Browser) -> None:

@@ -80,7 +80,7 @@ def test_without_the_refusal_a_file_would_be_taken_that_was_cut(
 ) -> None:
     """Check that the test can fail: without the refusal, half a document would be accepted."""
     monkeypatch.setattr(request_body.FormRequest, "_load_form_data", Request._load_form_data)
-    monkeypatch.setattr(request_body.FormRequest, "room", 2_000_000, raising=False)
+    monkeypatch.setattr(request_body.FormRequest, "capacity", 2_000_000, raising=False)
     monkeypatch.setattr(request_body.FormRequest, "_streams", [], raising=False)
     many(make_app, ada)
     assert {size for (size,) in rows(database, select(Document.size_bytes))} == {900_000, 200_000}
@@ -133,10 +133,10 @@ def test_the_form_of_an_upload_link_keeps_its_text(small: Flask, program: Progra
 
 def test_a_program_is_told_the_limit(small: Flask, program: Program) -> None:
     asking = Program(small, program.token)
-    told = assert_problem(
+    problem = assert_problem(
         asking.ask("POST", "/jobs", data={"file": file(LIMIT + 1)}, content_type="multipart/form-data"), 413
     )
-    assert "larger than 2 kB" in told["detail"]
+    assert "larger than 2 kB" in problem["detail"]
     body = part("file", b"x" * 3_000_000, "a.txt") + b"--b--\r\n"
     assert_problem(asking.ask("POST", "/jobs", data=body, content_type="multipart/form-data; boundary=b"), 413)
     assert_problem(asking.submit("x" * 3_000_000), 413)

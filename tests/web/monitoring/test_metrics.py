@@ -77,14 +77,14 @@ def test_the_figures_are_those_of_the_rows(watched: Browser, bench: WebHarness, 
     bench.failed(Category.OVERLOADED)
     bench.waiting(Category.TIMEOUT)
     bench.job()
-    late, held = bench.job(), bench.job()
-    claim = bench.claim(held)
+    late, running = bench.job(), bench.job()
+    claim = bench.claim(running)
     with database.transaction() as session:
-        call = calls.open_call(session, held, claim.generation, factories.CALL)
+        call = calls.open_call(session, running, claim.generation, factories.CALL)
         assert not isinstance(call, lanes.Closed | lanes.Full) and call is not None
         report = CallReport(CallOutcome.UNKNOWN, category=Category.CONNECTION, input_tokens=11, output_tokens=7)
         calls.close_call(session, call, report)
-        calls.open_call(session, held, claim.generation, factories.CALL)
+        calls.open_call(session, running, claim.generation, factories.CALL)
         lanes.stop(session, f"{factories.QUEUE}:local", category=Category.QUOTA, code=None)
         leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
         leases.record_heartbeat(session, "silent", queue=factories.QUEUE, slots=1)

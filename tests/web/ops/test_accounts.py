@@ -139,8 +139,8 @@ def test_two_who_change_the_same_limit_are_each_told_what_was_there_before(datab
 
     works = [lambda most=most: change(most) for most in range(1, 6)]
     assert factories.all_at_once(works) == [None] * 5
-    told = [facts["jobs_per_day"].split(" → ") for (facts,) in rows(database, select(Decision.facts).order_by("id"))]
-    assert [before for before, _ in told] == ["site", *(after for _, after in told[:-1])]
+    changes = [facts["jobs_per_day"].split(" → ") for (facts,) in rows(database, select(Decision.facts).order_by("id"))]
+    assert [before for before, _ in changes] == ["site", *(after for _, after in changes[:-1])]
 
 
 def test_a_page_of_very_many_accounts_looks_at_few_of_them(

@@ -123,8 +123,8 @@ def test_the_page_asks_again_and_hears_nothing_while_nothing_changed(
     assert olga.get(address, headers=HX).status_code == 204
     bench.job()
     change(database, "UPDATE workers SET seen_at = now() - interval '2 minutes'")
-    told = olga.get(address, headers=HX)
-    assert told.status_code == 200 and '<div id="live" hx-swap-oob="innerHTML">1 alarm</div>' in told.text
+    fragment = olga.get(address, headers=HX)
+    assert fragment.status_code == 200 and '<div id="live" hx-swap-oob="innerHTML">1 alarm</div>' in fragment.text
 
 
 def call(bench: WebHarness, database: Database, job_id: uuid.UUID, report: CallReport) -> None:
@@ -189,7 +189,7 @@ def test_each_filter_and_all_of_them(olga: Person, bench: WebHarness, database: 
         theirs = factories.submit(session, other, b"Another text.", workflow="action_items", options={}).job_id
     change(database, f"UPDATE jobs SET created_at = now() - interval '2 days' WHERE id = '{quota}'")
     owner = rows(database, text(f"SELECT email FROM accounts WHERE id = '{bench.owner}'"))[0][0]
-    wanted = {
+    expected = {
         "": [theirs, waiting, auth, quota],
         "state=failed": [auth, quota],
         "category=auth": [auth],
@@ -202,7 +202,7 @@ def test_each_filter_and_all_of_them(olga: Person, bench: WebHarness, database: 
         f"account={owner}&state=succeeded&category=quota": [],
         "state=nonsense&age=nonsense&category=nonsense": [theirs, waiting, auth, quota],
     }
-    for query, jobs in wanted.items():
+    for query, jobs in expected.items():
         assert listed(olga.get(f"/ops/jobs?{query}").text) == [reference_of(job) for job in jobs], query
     nobody = olga.get("/ops/jobs?account=nobody@example.org").text
     assert "There is no account with this address or id." in nobody and listed(nobody) == []

@@ -40,7 +40,7 @@ def document(app: Flask, settings: Settings) -> dict[str, Any]:
         "tags": [{"name": name, "description": about} for name, about in operations.TAGS.items()],
         "paths": {path: paths[path] for path in sorted(paths)},
         "components": {
-            "schemas": schemas.all_of_them(settings),
+            "schemas": schemas.all_schemas(settings),
             "parameters": operations.PATH_PARAMETERS,
             "headers": responses.HEADERS,
             "responses": responses.SHARED,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.settings import Settings
-from webapp.api.jobs import LARGEST_PAGE, LARGEST_REVISION, PAGE
+from webapp.api.jobs import MAX_PAGE, MAX_REVISION, PAGE
 from webapp.api.openapi import schemas
 from webapp.api.openapi.responses import EVERYWHERE, given, refused
 from webapp.http import pagination
@@ -78,7 +78,7 @@ IDEMPOTENCY_KEY: Json = {
 LIST = (
     in_query(
         "limit",
-        {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE},
         "How many entries a page has at most.",
     ),
     in_query(
@@ -96,7 +96,7 @@ WAIT = (
     ),
     in_query(
         "revision",
-        {"type": "integer", "minimum": 0, "maximum": LARGEST_REVISION},
+        {"type": "integer", "minimum": 0, "maximum": MAX_REVISION},
         "The `revision` you know. With `wait`, the answer comes when the job has another one.",
     ),
 )

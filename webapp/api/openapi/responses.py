@@ -32,8 +32,8 @@ HEADERS: Json = {
     "Allow": _text("What can be done at this address."),
 }
 LIMITS = ("RateLimit-Policy", "RateLimit")
-_MORE = {401: ("WWW-Authenticate",), 405: ("Allow",), 429: (*LIMITS, "Retry-After"), 503: ("Retry-After",)}
-_SAID = {
+_HEADERS_OF = {401: ("WWW-Authenticate",), 405: ("Allow",), 429: (*LIMITS, "Retry-After"), 503: ("Retry-After",)}
+_DESCRIPTIONS = {
     400: "The request cannot be read, for example because its body is no JSON.",
     401: "There is no token, or it is not valid.",
     403: "The token is right, and its account was disabled by whoever runs the site; `code` is `account_disabled`.",
@@ -66,9 +66,9 @@ def given(about: str, schema: str | None, *headers: str, media: str = "applicati
 
 SHARED: Json = {
     str(status): {
-        "description": said,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in _MORE.get(status, ())},
+        "description": description,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in _HEADERS_OF.get(status, ())},
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for status, said in _SAID.items()
+    for status, description in _DESCRIPTIONS.items()
 }

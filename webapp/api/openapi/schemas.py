@@ -22,7 +22,7 @@ ADDRESS: Json = {"type": "string", "format": "uri-reference"}
 VISIBLE = r"\S"
 
 
-def all_of_them(settings: Settings) -> Json:
+def all_schemas(settings: Settings) -> Json:
     """Return every named schema."""
     return {
         **{f"Options_{one.name}": options_schema(one) for one in offered()},
@@ -39,7 +39,7 @@ def all_of_them(settings: Settings) -> Json:
     }
 
 
-def said(schema: Mapping[str, Any], about: str) -> Json:
+def described(schema: Mapping[str, Any], about: str) -> Json:
     return {**schema, "description": about}
 
 
@@ -99,14 +99,14 @@ def options_schema(workflow: Workflow) -> Json:
 
 def workflow_fields(workflow: Workflow) -> tuple[Json, list[str]]:
     """Return the schemas of `workflow` and `options` for this workflow, and the names of the required ones."""
-    name = said({"const": workflow.name}, f"{workflow.title}. {workflow.hint}")
+    name = described({"const": workflow.name}, f"{workflow.title}. {workflow.hint}")
     needed = [] if workflow.name == "summary" else ["workflow"]
     if any(not isinstance(option, Choice) for option in workflow.choices):
         needed.append("options")
     return {"workflow": name, "options": ref(f"Options_{workflow.name}")}, needed
 
 
-def one_a_workflow(*wanted: tuple[str, Mapping[str, Any], Sequence[str]]) -> Json:
+def one_per_workflow(*wanted: tuple[str, Mapping[str, Any], Sequence[str]]) -> Json:
     """Return a schema with one variant per workflow, so that `workflow` and `options` go together.
 
     Each variant is a text that is added to the workflow's title, the properties, and the required ones.
@@ -138,7 +138,7 @@ def text_of_document(settings: Settings) -> Json:
 def job_request(settings: Settings) -> Json:
     """Return the schema of a request that submits text."""
     title = or_null({"type": "string"}, TITLE)
-    return one_a_workflow(("", {"text": text_of_document(settings), "title": title}, ["text"]))
+    return one_per_workflow(("", {"text": text_of_document(settings), "title": title}, ["text"]))
 
 
 def job_form(settings: Settings) -> Json:
@@ -150,9 +150,9 @@ def job_form(settings: Settings) -> Json:
         "description": "PDF, Word (.docx), OpenDocument, RTF, HTML, Markdown, CSV or plain text, "
         f"at most {settings.max_upload_bytes:,} bytes.",
     }
-    title = said({"type": "string"}, TITLE)
+    title = described({"type": "string"}, TITLE)
     text = text_of_document(settings)
-    return one_a_workflow(
+    return one_per_workflow(
         (", of a file", {"file": file, "title": title}, ["file"]),
         (", of a text", {"text": text, "title": title}, ["text"]),
     )
@@ -177,16 +177,18 @@ def upload_link_request() -> Json:
     """Return the schema of a request for an upload link."""
     fields = {
         "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {links.LONGEST_NAME} characters."),
-        "expires_in": said(
+        "expires_in": described(
             whole(links.SHORTEST, links.LONGEST, links.EXPIRES_IN),
             "Seconds until it takes nothing more.",
         ),
-        "max_uses": said(whole(1, links.MOST_USES, 1), "How many documents may be handed in by it."),
-        "frame_origins": said(FRAME_ORIGINS, "The sites whose pages may show the form, like https://www.example.org."),
+        "max_uses": described(whole(1, links.MOST_USES, 1), "How many documents may be handed in by it."),
+        "frame_origins": described(
+            FRAME_ORIGINS, "The sites whose pages may show the form, like https://www.example.org."
+        ),
         "return_url": or_null(RETURN_URL, WAY_BACK),
-        "show_result": said({"type": "boolean", "default": False}, SHOW_RESULT),
+        "show_result": described({"type": "boolean", "default": False}, SHOW_RESULT),
     }
-    return one_a_workflow(("", fields, []))
+    return one_per_workflow(("", fields, []))
 
 
 UPLOAD_LINK = object_schema(
@@ -196,39 +198,39 @@ UPLOAD_LINK = object_schema(
         "state": {"type": "string", "enum": [str(state) for state in LinkState]},
         "workflow": {"type": "string"},
         "options": {"type": "object"},
-        "uses": said(COUNT, "How many documents were handed in by it."),
+        "uses": described(COUNT, "How many documents were handed in by it."),
         "max_uses": COUNT,
         "frame_origins": FRAME_ORIGINS,
         "return_url": or_null(RETURN_URL, WAY_BACK),
-        "show_result": said({"type": "boolean"}, SHOW_RESULT),
+        "show_result": described({"type": "boolean"}, SHOW_RESULT),
         "created_at": INSTANT,
         "expires_at": INSTANT,
-        "upload_url": said({"type": "string", "format": "uri"}, "The form. Whoever has this address may use it."),
-        "html": said({"type": "string"}, "The form for a page of your own: copy it there as it is."),
+        "upload_url": described({"type": "string", "format": "uri"}, "The form. Whoever has this address may use it."),
+        "html": described({"type": "string"}, "The form for a page of your own: copy it there as it is."),
         "url": ADDRESS,
-        "jobs_url": said(ADDRESS, "The jobs that came by it."),
+        "jobs_url": described(ADDRESS, "The jobs that came by it."),
     }
 )
 STATE: Json = {"type": "string", "enum": [str(state) for state in State]}
 CATEGORY: Json = {"type": "string", "enum": [str(category) for category in Category]}
 SPENT: Json = {
-    "calls": said(COUNT, "Requests to the AI service."),
-    "calls_not_reported": said(COUNT, "Those of which no usage is known."),
+    "calls": described(COUNT, "Requests to the AI service."),
+    "calls_not_reported": described(COUNT, "Those of which no usage is known."),
     "input_tokens": or_null(COUNT),
     "output_tokens": or_null(COUNT),
     "cost": or_null({"type": "string"}, "An amount without a currency; null where no prices are set."),
 }
-USAGE = object_schema({**SPENT, "wasted": said(object_schema(SPENT), "The part of it that led to no result.")})
+USAGE = object_schema({**SPENT, "wasted": described(object_schema(SPENT), "The part of it that led to no result.")})
 JOB = object_schema(
     {
         "id": ID,
-        "reference": said({"type": "string"}, "What a person quotes to the operator, like WB-7K3F-92QD."),
+        "reference": described({"type": "string"}, "What a person quotes to the operator, like WB-7K3F-92QD."),
         "title": {"type": "string"},
         "workflow": {"type": "string"},
         "options": {"type": "object"},
-        "state": said(STATE, "`succeeded`, `failed` and `cancelled` are final, unless the job is tried again."),
-        "revision": said(COUNT, "Grows with every change."),
-        "attempt": said(COUNT, "The attempt that runs or is next; after the end, how many there were."),
+        "state": described(STATE, "`succeeded`, `failed` and `cancelled` are final, unless the job is tried again."),
+        "revision": described(COUNT, "Grows with every change."),
+        "attempt": described(COUNT, "The attempt that runs or is next; after the end, how many there were."),
         "max_attempts": COUNT,
         "progress": or_null(
             object_schema({"done": COUNT, "total": COUNT}), "Parts of the document; null before it was read."
@@ -238,12 +240,12 @@ JOB = object_schema(
             "Why the AI service is not asked now, and until when at the longest; null if that is not so.",
         ),
         "next_attempt_at": or_null(INSTANT, "When it is tried again; null unless the state is `retry_wait`."),
-        "deadline_at": said(INSTANT, "When it has ended at the latest, one way or another."),
+        "deadline_at": described(INSTANT, "When it has ended at the latest, one way or another."),
         "error": or_null(
             object_schema({"category": CATEGORY, "code": or_null({"type": "string"}), "message": {"type": "string"}}),
             "What went wrong, while `failed` or `retry_wait`; else null.",
         ),
-        "unanswered_calls": said(COUNT, "Requests to the AI service that may have been billed without an answer."),
+        "unanswered_calls": described(COUNT, "Requests to the AI service that may have been billed without an answer."),
         "usage": or_null(ref("Usage"), "What it used at the AI service; null where owners are not told."),
         "created_at": INSTANT,
         "finished_at": or_null(INSTANT),
@@ -254,12 +256,12 @@ JOB = object_schema(
 )
 RESULT = object_schema(
     {
-        "id": said(ID, "Of the job."),
+        "id": described(ID, "Of the job."),
         "text": {"type": "string"},
         "format": {"const": "markdown"},
         "model": or_null({"type": "string"}),
         "label": or_null({"type": "string"}, "What has to be said beside the text, where it was made without AI."),
-        "complete": said({"type": "boolean"}, "False: the AI service cut it off at its length limit."),
+        "complete": described({"type": "boolean"}, "False: the AI service cut it off at its length limit."),
         "created_at": INSTANT,
     }
 )
@@ -267,14 +269,14 @@ PROBLEM: Json = {
     "type": "object",
     "properties": {
         "type": {"type": "string"},
-        "title": said({"type": "string"}, "What happened, for people."),
-        "status": said({"type": "integer", "minimum": 400, "maximum": 599}, "The status of the answer."),
-        "detail": said({"type": "string"}, "What to do about it, for people."),
-        "code": said({"type": "string"}, "What is wrong with a value, as a word."),
-        "field": said({"type": "string"}, "Which value is wrong."),
-        "state": said(STATE, "The job's state, where that is in the way."),
-        "deleted_at": said(INSTANT, "When it was deleted, on an answer 410."),
-        "until": said(INSTANT, "When a limit that is reached lets the next document through, at the latest."),
+        "title": described({"type": "string"}, "What happened, for people."),
+        "status": described({"type": "integer", "minimum": 400, "maximum": 599}, "The status of the answer."),
+        "detail": described({"type": "string"}, "What to do about it, for people."),
+        "code": described({"type": "string"}, "What is wrong with a value, as a word."),
+        "field": described({"type": "string"}, "Which value is wrong."),
+        "state": described(STATE, "The job's state, where that is in the way."),
+        "deleted_at": described(INSTANT, "When it was deleted, on an answer 410."),
+        "until": described(INSTANT, "When a limit that is reached lets the next document through, at the latest."),
     },
     "required": ["type", "title", "status"],
     "additionalProperties": False,
