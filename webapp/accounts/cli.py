@@ -61,7 +61,7 @@ def _new_password(address: str) -> str:
     password = _password()
     problem = password_problem(password, address)
     if problem:
-        raise click.ClickException(f"The password will not do. {problem}")
+        raise click.ClickException(f"The password cannot be used. {problem}")
     return password
 
 
@@ -86,7 +86,7 @@ def password(email: str, revoke_tokens: bool) -> None:
             account = account_of(session, email)
             address = account.email
             if change_password(session, account, new_hash) is None:
-                raise click.ClickException("It was changed by somebody else at this moment. Nothing was done.")
+                raise click.ClickException("The password was changed elsewhere at the same moment. Nothing was done.")
             revoked = revoke_tokens_with_password(session, account, requested=revoke_tokens)
             remaining = len(api_tokens.tokens_of(session, account.id))
     except SQLAlchemyError as error:
@@ -177,4 +177,4 @@ def _address_in(email: str) -> str:
 
 def database_failed(error: SQLAlchemyError) -> click.ClickException:
     """Return the error for a command that failed in the database."""
-    return click.ClickException(f"The database did not do it ({type(error).__name__}).")
+    return click.ClickException(f"The database failed ({type(error).__name__}).")

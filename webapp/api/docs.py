@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 
 from tasks.i18n import ENGLISH, speaking
 from webapp.api import openapi
-from webapp.api.requests import answer
+from webapp.api.requests import json_response
 from webapp.services import services, site_origin
 
 api_docs = Blueprint("api_docs", __name__)
@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 @api_docs.get("/api/openapi.json")
 def openapi_json() -> ResponseReturnValue:
     """Return the OpenAPI 3.1 document."""
-    return answer(_document())
+    return json_response(_document())
 
 
 @api_docs.get("/api/docs")

@@ -24,7 +24,7 @@ from tasks.ledger.reports.poll import poll_state_of
 from tasks.ledger.states import State
 from tasks.pricing import Usage
 from webapp.api.blueprint import api
-from webapp.api.requests import Problem, answer, body_fields, instant, number_in_query, options_in, text_of
+from webapp.api.requests import Problem, body_fields, instant, json_response, number_in_query, options_in, text_of
 from webapp.database import transaction
 from webapp.http import pagination
 from webapp.http.errors import PAGES, problem
@@ -62,7 +62,7 @@ def create() -> ResponseReturnValue:
             problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
         ) from None
     g.of_day = usage_of_account(g.account_id)[Limit.JOBS_PER_DAY]
-    response = answer(_job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
+    response = json_response(_job_json(_job(recorded.job_id)), 202 if recorded.created else 200)
     response.headers["Location"] = url_for("api.show", job_id=recorded.job_id)
     return response
 
@@ -137,7 +137,7 @@ def state_asked_for() -> State | None:
 
 def page_answer(name: str, listed: list[dict[str, Any]], older: str | None) -> Response:
     """Return a page of a list, with the link to the next page in the body and in the header Link."""
-    response = answer({name: listed, "next": older})
+    response = json_response({name: listed, "next": older})
     if older is not None:
         response.headers["Link"] = f'<{older}>; rel="next"'
     return response
@@ -156,9 +156,9 @@ def show(job_id: uuid.UUID) -> ResponseReturnValue:
     known = number_in_query("revision", 0, MAX_REVISION)
     job = _job(job_id)
     if not seconds:
-        return answer(_job_json(job))
+        return json_response(_job_json(job))
     ended = _wait_for_change(job, job.revision if known is None else known, seconds)
-    response = answer(_job_json(_job(job_id)))
+    response = json_response(_job_json(_job(job_id)))
     response.headers["Waybill-Wait"] = ended
     return response
 
@@ -197,7 +197,7 @@ def result(job_id: uuid.UUID) -> ResponseReturnValue:
     if saved is None:
         detail = "There will be none." if job.finished else "It is not ready yet."
         raise Problem(problem(409, "There is no result", detail, state=job.state))
-    return answer(
+    return json_response(
         {
             "id": str(job_id),
             "text": saved.text,
@@ -218,7 +218,7 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
     job = _job(job_id)
     if cancelled is None and job.state not in (State.CANCELLED, State.CANCEL_REQUESTED):
         raise Problem(problem(409, "The job has already ended", state=job.state))
-    return answer(_job_json(job), 202 if job.state is State.CANCEL_REQUESTED else 200)
+    return json_response(_job_json(job), 202 if job.state is State.CANCEL_REQUESTED else 200)
 
 
 def _job(job_id: uuid.UUID) -> JobView:

@@ -24,7 +24,7 @@ class Problem(Exception):
         self.response = response
 
 
-def answer(body: dict[str, Any], status: int = 200) -> Response:
+def json_response(body: dict[str, Any], status: int = 200) -> Response:
     return Response(json.dumps(body), status=status, content_type="application/json")
 
 

@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from webapp.api.blueprint import api
 from webapp.api.jobs import job_list, page_answer, page_asked_for
-from webapp.api.requests import Problem, answer, body_fields, flag_of, instant, number_of, options_in, text_of
+from webapp.api.requests import Problem, body_fields, flag_of, instant, json_response, number_of, options_in, text_of
 from webapp.database import transaction
 from webapp.http import pagination
 from webapp.http.errors import PAGES, problem
@@ -49,7 +49,7 @@ def create_upload_link() -> ResponseReturnValue:
     except TooManyLinks:
         detail = f"There are {links.MOST_LINKS} open ones. Revoke some first."
         raise Problem(problem(409, "There are too many upload links", detail)) from None
-    response = answer(link_json(_link(link_id)), 201)
+    response = json_response(link_json(_link(link_id)), 201)
     response.headers["Location"] = url_for("api.show_upload_link", link_id=link_id)
     return response
 
@@ -99,7 +99,7 @@ def list_upload_links() -> ResponseReturnValue:
 @api.get("/upload-links/<uuid:link_id>")
 def show_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
     """Show the link."""
-    return answer(link_json(_link(link_id)))
+    return json_response(link_json(_link(link_id)))
 
 
 @api.get("/upload-links/<uuid:link_id>/jobs")
@@ -114,7 +114,7 @@ def revoke_upload_link(link_id: uuid.UUID) -> ResponseReturnValue:
     """Revoke the link. It accepts no more documents, and the pages of those it accepted are closed; the jobs stay."""
     with transaction() as session:
         links.revoke(session, link_id, g.account_id)
-    return answer(link_json(_link(link_id)))
+    return json_response(link_json(_link(link_id)))
 
 
 def _link(link_id: uuid.UUID) -> Link:

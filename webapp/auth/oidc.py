@@ -75,10 +75,10 @@ class SignInService:
         more = {"prompt": "login"} if again else {}
         try:
             self._prepare()
-            answer: Response = self._client.authorize_redirect(redirect_uri, **more)
+            response: Response = self._client.authorize_redirect(redirect_uri, **more)
         except _errors() as error:
             raise self._failure(error) from None
-        return answer
+        return response
 
     def finish(self) -> Person:
         """Return the person who came back with the current request. Raises NotSignedIn."""

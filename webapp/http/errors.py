@@ -110,9 +110,9 @@ def http_error(error: HTTPException) -> ResponseReturnValue:
         name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After", "WWW-Authenticate")
     }
     if is_api():
-        answer = problem(status, PAGES.get(status, (error.name, ""))[0])
-        answer.headers.update(headers)
-        return answer
+        response = problem(status, PAGES.get(status, (error.name, ""))[0])
+        response.headers.update(headers)
+        return response
     return (*error_page(status), headers)
 
 
@@ -137,9 +137,9 @@ def too_often(error: RateLimitExceeded) -> ResponseReturnValue:
     """Handle a rate limit that is reached."""
     headers = {"Retry-After": str(seconds_until_allowed())}
     if is_api():
-        answer = problem(429, PAGES[429][0], "Retry-After says in how many seconds.")
-        answer.headers.update(headers)
-        return answer
+        response = problem(429, PAGES[429][0], "Retry-After says in how many seconds.")
+        response.headers.update(headers)
+        return response
     return (*error_page(429), headers)
 
 
@@ -190,7 +190,7 @@ def broken(status: int) -> ResponseReturnValue:
     g.nobody = True
     headers = {"Retry-After": "30"} if status == 503 else {}
     if is_api():
-        answer = problem(status, PAGES[status][0], PAGES[status][1])
-        answer.headers.update(headers)
-        return answer
+        response = problem(status, PAGES[status][0], PAGES[status][1])
+        response.headers.update(headers)
+        return response
     return (*error_page(status), headers)

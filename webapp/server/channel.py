@@ -214,10 +214,10 @@ class Channel(HTTPChannel):
             self.request.close()
             self.request = None
         self.body.reset()
-        answer = refusal.in_full()
+        response = refusal.in_full()
         with self.outbuf_lock:
-            self.outbufs[-1].append(answer)
-            self.total_outbufs_len += len(answer)
+            self.outbufs[-1].append(response)
+            self.total_outbufs_len += len(response)
             self.close_when_flushed = True
         self.handle_write()
         self.server.loop.nudge(self)

@@ -81,10 +81,10 @@ def test_an_answer_that_is_not_as_described_is_found(
         described = honest(*arguments)
         return {"field": {**described, "more": 1}, "type": {**described, "attempt": "1"}}.get(fault, described)
 
-    real = jobs.answer
+    real = jobs.json_response
     monkeypatch.setattr(jobs, "job_json", lie)
     if fault == "status":
-        monkeypatch.setattr(jobs, "answer", lambda body, status=200: real(body, 203))
+        monkeypatch.setattr(jobs, "json_response", lambda body, status=200: real(body, 203))
     if fault == "header":
 
         def with_header(body: dict[str, Any], status: int = 200) -> Any:
@@ -92,7 +92,7 @@ def test_an_answer_that_is_not_as_described_is_found(
             response.headers["Link"] = "<x>"
             return response
 
-        monkeypatch.setattr(jobs, "answer", with_header)
+        monkeypatch.setattr(jobs, "json_response", with_header)
     with pytest.raises(NotAsDescribed):
         program.ask("GET", f"/jobs/{job_id}")
 

@@ -18,8 +18,8 @@ ABOUT = (
     "Documents in, AI summaries out. A document that was accepted is a job; ask for the job until its state is "
     "`succeeded`, `failed` or `cancelled`, then fetch the result. Make a token on the account page, and send it with "
     "every request. Errors are problem documents (RFC 9457): `title` and `detail` are for people, `code`, `field` and "
-    "`state`, where they are there, for programs. Fields may be added to answers at any time; fields that a request "
-    "should not have are refused."
+    "`state`, if present, for programs. Responses may gain fields at any time; unknown fields "
+    "in requests are refused."
 )
 HIDDEN = frozenset({"HEAD", "OPTIONS"})
 

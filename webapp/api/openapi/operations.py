@@ -19,8 +19,8 @@ from webapp.jobs.submission import LONGEST_KEY
 
 Json = Mapping[str, Any]
 TAGS = {
-    "Jobs": "A job is a document and what is wanted of it.",
-    "Upload links": "By a link, people without an account hand in documents for yours, on your own page or on ours.",
+    "Jobs": "A job is a document and the work requested for it.",
+    "Upload links": "With a link, people without an account hand in documents for yours, on your page or on ours.",
 }
 
 
@@ -43,18 +43,18 @@ class Operation:
             content = {media: {"schema": schemas.ref(name)} for media, name in self.bodies.items()}
             found["requestBody"] = {"required": True, "content": content}
         bad = {str(status): refused(status) for status in sorted({*self.bad, *EVERYWHERE})}
-        found["responses"] = {**{str(status): answer for status, answer in self.good.items()}, **bad}
+        found["responses"] = {**{str(status): response for status, response in self.good.items()}, **bad}
         return found
 
 
 PATH_PARAMETERS: Json = {
-    "job_id": {"name": "job_id", "in": "path", "required": True, "schema": schemas.ID, "description": "Of the job."},
+    "job_id": {"name": "job_id", "in": "path", "required": True, "schema": schemas.ID, "description": "The job's id."},
     "link_id": {
         "name": "link_id",
         "in": "path",
         "required": True,
         "schema": schemas.ID,
-        "description": "Of the upload link.",
+        "description": "The upload link's id.",
     },
 }
 
@@ -72,19 +72,19 @@ IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": {"type": "string", "pattern": r"^[!-~]([ -~]*[!-~])?$", "minLength": 1, "maxLength": LONGEST_KEY},
-    "description": "A key of your own for this one wish, such as a random UUID. Sent again with the same content, it "
-    "leads to the same job; with other content it is refused.",
+    "description": "A key of your own for this one request, such as a random UUID. Sent again with the same content, "
+    "it leads to the same job; with other content it is refused.",
 }
 LIST = (
     in_query(
         "limit",
         {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE},
-        "How many entries a page has at most.",
+        "Maximum number of entries per page.",
     ),
     in_query(
         "before",
         {"type": "string", "pattern": pagination.PATTERN},
-        "Where the page begins: take it out of `next`.",
+        "The cursor of the page: take it from `next`.",
     ),
 )
 STATE = in_query("state", schemas.STATE, "Only jobs in this state.")
@@ -92,12 +92,12 @@ WAIT = (
     in_query(
         "wait",
         {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_SECONDS},
-        "How many seconds the answer may take while nothing changes.",
+        "Maximum seconds to wait for a change.",
     ),
     in_query(
         "revision",
         {"type": "integer", "minimum": 0, "maximum": MAX_REVISION},
-        "The `revision` you know. With `wait`, the answer comes when the job has another one.",
+        "The `revision` you know. With `wait`, the response comes once the job has another one.",
     ),
 )
 
@@ -106,7 +106,7 @@ ALL: Mapping[str, Operation] = {
         "Jobs",
         {
             202: given("A new job.", "Job", "Location"),
-            200: given("The job that the same wish led to before.", "Job", "Location"),
+            200: given("The job that the same request created before.", "Job", "Location"),
         },
         bad=(400, 409, 413, 415, 422),
         parameters=(IDEMPOTENCY_KEY,),
@@ -118,13 +118,13 @@ ALL: Mapping[str, Operation] = {
     "api.show": Operation(
         "Jobs", {200: given("The job.", "Job", "Waybill-Wait")}, bad=(404, 422), parameters=(JOB_ID, *WAIT)
     ),
-    "api.delete": Operation("Jobs", {204: given("It is gone.", None)}, bad=(404,), parameters=(JOB_ID,)),
+    "api.delete": Operation("Jobs", {204: given("Deleted.", None)}, bad=(404,), parameters=(JOB_ID,)),
     "api.result": Operation("Jobs", {200: given("The result.", "Result")}, bad=(404, 409, 410), parameters=(JOB_ID,)),
     "api.cancel": Operation(
         "Jobs",
         {
             200: given("The job is cancelled.", "Job"),
-            202: given("The worker was told to stop.", "Job"),
+            202: given("The worker has been asked to stop.", "Job"),
         },
         bad=(404, 409),
         parameters=(JOB_ID,),

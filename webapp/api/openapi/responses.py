@@ -17,31 +17,31 @@ def _text(about: str) -> Json:
 
 HEADERS: Json = {
     "RateLimit-Policy": _text(
-        'How much may be asked: `"requests";q=600;w=60` is 600 requests in 60 seconds. Where documents are handed in, '
+        'The limits: `"requests";q=600;w=60` is 600 requests in 60 seconds. On endpoints that accept documents, '
         '`"jobs";q=100;w=86400` is 100 of them in 24 hours.'
     ),
     "RateLimit": _text('What is left: `"requests";r=598;t=41` is 598 requests in the next 41 seconds.'),
     "Retry-After": {"description": "In how many seconds to try again.", "schema": {"type": "integer", "minimum": 1}},
-    "Location": _text("Where the new thing is."),
+    "Location": _text("URL of the new resource."),
     "Link": _text('The next page of the list: `</api/v1/jobs?before=…>; rel="next"`. Missing on the last page.'),
     "Waybill-Wait": {
-        "description": "Why the answer came when it did. Only with `wait`.",
+        "description": "Why the response came when it did. Only with `wait`.",
         "schema": {"type": "string", "enum": [str(ended) for ended in Ended]},
     },
-    "WWW-Authenticate": _text("How to show who you are."),
-    "Allow": _text("What can be done at this address."),
+    "WWW-Authenticate": _text("The authentication scheme."),
+    "Allow": _text("The methods that this URL supports."),
 }
 LIMITS = ("RateLimit-Policy", "RateLimit")
 _HEADERS_OF = {401: ("WWW-Authenticate",), 405: ("Allow",), 429: (*LIMITS, "Retry-After"), 503: ("Retry-After",)}
 _DESCRIPTIONS = {
-    400: "The request cannot be read, for example because its body is no JSON.",
+    400: "The request cannot be read, for example because its body is not JSON.",
     401: "There is no token, or it is not valid.",
-    403: "The token is right, and its account was disabled by whoever runs the site; `code` is `account_disabled`.",
-    404: "There is no such thing, or it belongs to another account.",
-    409: "It does not go with the state of things; see `title` and `state`.",
-    410: "It was there, and was deleted when its time was over; see `deleted_at`.",
-    413: "More was sent than is taken.",
-    415: "The body is of a kind that is not read.",
+    403: "The token is valid, but the site's operator disabled its account; `code` is `account_disabled`.",
+    404: "It does not exist, or it belongs to another account.",
+    409: "The request conflicts with the current state; see `title` and `state`.",
+    410: "It was deleted when its retention period was over; see `deleted_at`.",
+    413: "The request is too large.",
+    415: "The body's media type is not supported.",
     422: "A value is missing or wrong; `field` names it, `code` says how.",
     429: "Too many requests; or a limit of the account is reached, which `code` names, until `until`.",
     503: PAGES[503][0] + ".",

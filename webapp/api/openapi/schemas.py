@@ -72,7 +72,7 @@ def listing(name: str, of: str) -> Json:
     return object_schema(
         {
             name: {"type": "array", "items": ref(of)},
-            "next": or_null(ADDRESS, "Where the older ones are; null on the last page."),
+            "next": or_null(ADDRESS, "URL of the next, older page; null on the last page."),
         }
     )
 
@@ -164,9 +164,9 @@ FRAME_ORIGINS: Json = {
     "maxItems": links.MOST_ORIGINS,
 }
 RETURN_URL: Json = {"type": "string", "pattern": links.ADDRESS, "maxLength": links.LONGEST_ADDRESS}
-LINK_NAME = "What you call the link; only you are shown it."
-SHOW_RESULT = "Whether whoever handed a document in may read what was made of it."
-WAY_BACK = "Where the pages lead back to."
+LINK_NAME = "Your name for the link; only you can see it."
+SHOW_RESULT = "Whether the person who handed a document in may read its result."
+WAY_BACK = "The URL that the pages link back to."
 
 
 def whole(low: int, high: int, default: int) -> Json:
@@ -179,9 +179,9 @@ def upload_link_request() -> Json:
         "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {links.LONGEST_NAME} characters."),
         "expires_in": described(
             whole(links.SHORTEST, links.LONGEST, links.EXPIRES_IN),
-            "Seconds until it takes nothing more.",
+            "Seconds until the link expires.",
         ),
-        "max_uses": described(whole(1, links.MOST_USES, 1), "How many documents may be handed in by it."),
+        "max_uses": described(whole(1, links.MOST_USES, 1), "How many documents it accepts."),
         "frame_origins": described(
             FRAME_ORIGINS, "The sites whose pages may show the form, like https://www.example.org."
         ),
@@ -205,26 +205,26 @@ UPLOAD_LINK = object_schema(
         "show_result": described({"type": "boolean"}, SHOW_RESULT),
         "created_at": INSTANT,
         "expires_at": INSTANT,
-        "upload_url": described({"type": "string", "format": "uri"}, "The form. Whoever has this address may use it."),
+        "upload_url": described({"type": "string", "format": "uri"}, "The form's URL. Anyone who has it may use it."),
         "html": described({"type": "string"}, "The form for a page of your own: copy it there as it is."),
         "url": ADDRESS,
-        "jobs_url": described(ADDRESS, "The jobs that came by it."),
+        "jobs_url": described(ADDRESS, "URL of the jobs that were handed in by it."),
     }
 )
 STATE: Json = {"type": "string", "enum": [str(state) for state in State]}
 CATEGORY: Json = {"type": "string", "enum": [str(category) for category in Category]}
 SPENT: Json = {
     "calls": described(COUNT, "Requests to the AI service."),
-    "calls_not_reported": described(COUNT, "Those of which no usage is known."),
+    "calls_not_reported": described(COUNT, "Requests whose usage is unknown."),
     "input_tokens": or_null(COUNT),
     "output_tokens": or_null(COUNT),
-    "cost": or_null({"type": "string"}, "An amount without a currency; null where no prices are set."),
+    "cost": or_null({"type": "string"}, "An amount without a currency; null if no prices are set."),
 }
 USAGE = object_schema({**SPENT, "wasted": described(object_schema(SPENT), "The part of it that led to no result.")})
 JOB = object_schema(
     {
         "id": ID,
-        "reference": described({"type": "string"}, "What a person quotes to the operator, like WB-7K3F-92QD."),
+        "reference": described({"type": "string"}, "A reference to quote to the operator, like WB-7K3F-92QD."),
         "title": {"type": "string"},
         "workflow": {"type": "string"},
         "options": {"type": "object"},
@@ -237,16 +237,16 @@ JOB = object_schema(
         ),
         "waiting_for": or_null(
             object_schema({"category": CATEGORY, "until": INSTANT}),
-            "Why the AI service is not asked now, and until when at the longest; null if that is not so.",
+            "Why the job waits for the AI service, and until when at the latest; null if it does not.",
         ),
         "next_attempt_at": or_null(INSTANT, "When it is tried again; null unless the state is `retry_wait`."),
-        "deadline_at": described(INSTANT, "When it has ended at the latest, one way or another."),
+        "deadline_at": described(INSTANT, "The job has ended by then, one way or another."),
         "error": or_null(
             object_schema({"category": CATEGORY, "code": or_null({"type": "string"}), "message": {"type": "string"}}),
             "What went wrong, while `failed` or `retry_wait`; else null.",
         ),
         "unanswered_calls": described(COUNT, "Requests to the AI service that may have been billed without an answer."),
-        "usage": or_null(ref("Usage"), "What it used at the AI service; null where owners are not told."),
+        "usage": or_null(ref("Usage"), "Its usage of the AI service; null if the site does not show it."),
         "created_at": INSTANT,
         "finished_at": or_null(INSTANT),
         "content_deleted_at": or_null(INSTANT, "When the document and its result were deleted, as set by the site."),
@@ -256,12 +256,12 @@ JOB = object_schema(
 )
 RESULT = object_schema(
     {
-        "id": described(ID, "Of the job."),
+        "id": described(ID, "The job's id."),
         "text": {"type": "string"},
         "format": {"const": "markdown"},
         "model": or_null({"type": "string"}),
-        "label": or_null({"type": "string"}, "What has to be said beside the text, where it was made without AI."),
-        "complete": described({"type": "boolean"}, "False: the AI service cut it off at its length limit."),
+        "label": or_null({"type": "string"}, "A notice to show with the text if it was made without AI."),
+        "complete": described({"type": "boolean"}, "False if the AI service cut it off at its length limit."),
         "created_at": INSTANT,
     }
 )
@@ -270,13 +270,13 @@ PROBLEM: Json = {
     "properties": {
         "type": {"type": "string"},
         "title": described({"type": "string"}, "What happened, for people."),
-        "status": described({"type": "integer", "minimum": 400, "maximum": 599}, "The status of the answer."),
+        "status": described({"type": "integer", "minimum": 400, "maximum": 599}, "The status of the response."),
         "detail": described({"type": "string"}, "What to do about it, for people."),
-        "code": described({"type": "string"}, "What is wrong with a value, as a word."),
+        "code": described({"type": "string"}, "What is wrong, as a fixed word."),
         "field": described({"type": "string"}, "Which value is wrong."),
-        "state": described(STATE, "The job's state, where that is in the way."),
-        "deleted_at": described(INSTANT, "When it was deleted, on an answer 410."),
-        "until": described(INSTANT, "When a limit that is reached lets the next document through, at the latest."),
+        "state": described(STATE, "The job's state, if it prevents the request."),
+        "deleted_at": described(INSTANT, "When it was deleted; only with status 410."),
+        "until": described(INSTANT, "When a limit allows the next document, at the latest."),
     },
     "required": ["type", "title", "status"],
     "additionalProperties": False,
