@@ -118,7 +118,7 @@ def known(fuzzed: Flask, olga: Person, database: Database) -> dict[str, str]:
 def fields_in_sources() -> set[str]:
     """Return the name of every field that the code reads from a form or a query."""
     reading = r"""(?:form|args|fields|arguments|given)(?:\.get|\.getlist|\.pop)?[\[(]\s*["'](\w+)["']"""
-    called = r"""(?:number_asked|number_in_query|_typed|text_of|flag_of|number_of)\((?:fields, )?["'](\w+)["']"""
+    called = r"""(?:number_asked|number_in_query|_query_value|text_of|flag_of|number_of)\((?:fields, )?["'](\w+)["']"""
     found: set[str] = set()
     for path in SOURCES.rglob("*.py"):
         for pattern in (reading, called):

@@ -62,7 +62,7 @@ def test_without_the_check_the_form_is_called_too_old(
     real_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that the test can fail: without the check, the form is called too old."""
-    monkeypatch.setattr(proxy_faults, "_cookie_could_not_come", lambda: False)
+    monkeypatch.setattr(proxy_faults, "_cookie_cannot_be_sent", lambda: False)
     page = sent(Browser(real_app()), "/login", "http://waybill.example")
     assert page.startswith("400 ") and TOO_OLD in page and HTTPS not in page
 
@@ -111,7 +111,7 @@ def test_this_machine_is_told_about_its_browsers(real_app: Callable[..., Flask])
 
 def test_what_needs_no_cookie_works_without_https(real_app: Callable[..., Flask], program: Program) -> None:
     app = real_app()
-    assert set(WITHOUT_COOKIES) == {one.name for one in csrf._exempt_blueprints}
+    assert {blueprint.name for blueprint in csrf._exempt_blueprints} == WITHOUT_COOKIES
     asking = Program(app, program.token)
     assert asking.ask("POST", "/jobs", json={"text": "words"}, base_url="http://waybill.example").status_code == 202
     assert HTTPS not in app.test_client().post("/embed/no-link", base_url="http://waybill.example").text
