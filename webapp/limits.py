@@ -24,8 +24,8 @@ from webapp.text.dates import clock_in_words, day_in_words
 from webapp.text.numbers import number
 
 NAMES = {
-    Limit.JOBS_PER_DAY: lazy("Documents handed in within 24 hours"),
-    Limit.JOBS_AT_ONCE: lazy("Documents in the works"),
+    Limit.JOBS_PER_DAY: lazy("Documents submitted in the last 24 hours"),
+    Limit.JOBS_AT_ONCE: lazy("Documents in progress"),
     Limit.TOKENS_PER_MONTH: lazy("Tokens used this month"),
 }
 HIGHEST_VALUES = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, Limit.TOKENS_PER_MONTH: 2**63 - 1}
@@ -91,12 +91,13 @@ class OverLimit(NotAccepted):
         """
         if self.allowance.limit is Limit.JOBS_AT_ONCE:
             about = gettext(
-                "Whoever gave you this form has reached a limit of this site. "
-                "Documents are taken again by %(moment)s at the latest."
+                "The person who gave you this form has reached a limit of this site. You can submit documents again "
+                "by %(moment)s at the latest."
             )
         else:
             about = gettext(
-                "Whoever gave you this form has reached a limit of this site. Documents are taken again at %(moment)s."
+                "The person who gave you this form has reached a limit of this site. You can submit documents again "
+                "at %(moment)s."
             )
         return Said("", about, self.said.until, self.said.now)
 
@@ -105,9 +106,11 @@ def said_of(allowance: Allowance, until: datetime) -> Said:
     """Return which limit is reached, and when it ends."""
     name, used = NAMES[allowance.limit], _used_of(allowance.used, allowance.most or 0)
     about = {
-        Limit.JOBS_AT_ONCE: gettext("The next is possible when one of them is done, by %(moment)s at the latest."),
-        Limit.TOKENS_PER_MONTH: gettext("The next document is possible at %(moment)s."),
-        Limit.JOBS_PER_DAY: gettext("The next is possible at %(moment)s."),
+        Limit.JOBS_AT_ONCE: gettext(
+            "You can submit the next one when one of these is done, by %(moment)s at the latest."
+        ),
+        Limit.TOKENS_PER_MONTH: gettext("You can submit the next document at %(moment)s."),
+        Limit.JOBS_PER_DAY: gettext("You can submit the next one at %(moment)s."),
     }
     return Said(f"{name}: {used}. ", about[allowance.limit], until, allowance.now)
 

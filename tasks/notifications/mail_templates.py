@@ -38,14 +38,14 @@ def in_words(what: str, facts: Facts, links: Links) -> Mail | None:
 
 
 def _why(links: Links) -> str:
-    why = _("You get this mail because you asked for it. Change that here:")
+    why = _("You get this e-mail because you asked for it. Change your settings here:")
     return f"{why}\n{links.page('/account/notices')}\n"
 
 
 def saved(facts: Facts, links: Links) -> Mail:
     """Return the mail that says that a job succeeded."""
     page = links.page(f"/jobs/{facts['id']}")
-    what = _("What you asked for is done and saved:")
+    what = _("Your result is ready:")
     return Mail(
         _("Saved: %(title)s", title=facts["title"]),
         f"{what}\n\n  {facts['title']}\n  {page}\n\n{_why(links)}",
@@ -55,9 +55,9 @@ def saved(facts: Facts, links: Links) -> Mail:
 def stopped(facts: Facts, links: Links) -> Mail:
     """Return the mail that says that a job failed. The page of the job says why."""
     page = links.page(f"/jobs/{facts['id']}")
-    what = _("The work on your document has stopped. What happened, and what you can do, is on its page:")
+    what = _("We could not finish your document. See what happened and what you can do:")
     return Mail(
-        _("Stopped: %(title)s", title=facts["title"]),
+        _("Failed: %(title)s", title=facts["title"]),
         f"{what}\n\n  {facts['title']}\n  {page}\n\n{_why(links)}",
     )
 
@@ -68,9 +68,9 @@ def confirm(facts: Facts, links: Links) -> Mail:
     return Mail(
         _("Confirm your e-mail address"),
         _(
-            "Somebody, most likely you, wants an e-mail at this address when a document is done at\n%(site)s\n\n"
-            "If that was you, confirm it within a day:\n%(link)s\n\nIf it was not you, do nothing. No further mail "
-            "comes.\n",
+            "You (or someone using your address) asked for an e-mail when a document is done at\n%(site)s\n\n"
+            "If this was you, confirm it within a day:\n%(link)s\n\n"
+            "If this was not you, ignore this e-mail; we send no more.\n",
             site=links.page("/"),
             link=link,
         ),
@@ -81,11 +81,11 @@ def reset(facts: Facts, links: Links) -> Mail:
     """Return the mail for an account whose password was forgotten."""
     link = links.signed("/reset", "password reset", [facts["account"], facts["stamp"]])
     return Mail(
-        _("A new password"),
+        _("Reset your password"),
         _(
-            "Somebody, most likely you, wants a new password for your account at\n%(site)s\n\n"
-            "Choose one within an hour. The link works once:\n%(link)s\n\n"
-            "If it was not you, do nothing. Nothing was changed.\n",
+            "You (or someone using your address) asked to reset your password at\n%(site)s\n\n"
+            "Choose a new password within an hour. The link works once:\n%(link)s\n\n"
+            "If this was not you, ignore this e-mail; nothing has changed.\n",
             site=links.page("/"),
             link=link,
         ),
@@ -97,8 +97,8 @@ def password_changed(facts: Facts, links: Links) -> Mail:
     return Mail(
         _("Your password was changed"),
         _(
-            "The password of your account was changed, and all other sessions were ended, at\n%(site)s\n\n"
-            "If it was not you, take your account back:\n%(reset)s\n",
+            "Your password was changed, and you were signed out on all other devices, at\n%(site)s\n\n"
+            "If this was not you, reset your password now:\n%(reset)s\n",
             site=links.page("/"),
             reset=links.page("/reset"),
         ),
@@ -109,11 +109,11 @@ def register(facts: Facts, links: Links) -> Mail:
     """Return the mail for a registration. Contains no text of the sender, who may not own the address."""
     link = links.signed("/register", "registration", [facts["address"], facts["invitation"]])
     return Mail(
-        _("Your account"),
+        _("Create your account"),
         _(
-            "Somebody, most likely you, wants an account with this address at\n%(site)s\n\n"
-            "Choose a password within a day, and the account is there:\n%(link)s\n\n"
-            "If it was not you, do nothing. No account is made.\n",
+            "You (or someone using your address) asked to create an account at\n%(site)s\n\n"
+            "To create it, choose a password within a day:\n%(link)s\n\n"
+            "If this was not you, ignore this e-mail; no account is created.\n",
             site=links.page("/"),
             link=link,
         ),
@@ -123,12 +123,12 @@ def register(facts: Facts, links: Links) -> Mail:
 def registered_before(facts: Facts, links: Links) -> Mail:
     """Return the mail for a registration with an address that already has an account."""
     return Mail(
-        _("You have an account already"),
+        _("You already have an account"),
         _(
-            "Somebody, most likely you, wanted an account with this address at\n%(site)s\n\n"
-            "You have one already. Sign in:\n%(sign_in)s\n\n"
-            "If you have forgotten the password:\n%(reset)s\n\n"
-            "If it was not you, do nothing. Nothing was changed.\n",
+            "You (or someone using your address) asked to create an account at\n%(site)s\n\n"
+            "You already have one. Sign in:\n%(sign_in)s\n\n"
+            "If you have forgotten your password, reset it:\n%(reset)s\n\n"
+            "If this was not you, ignore this e-mail; nothing has changed.\n",
             site=links.page("/"),
             sign_in=links.page("/login"),
             reset=links.page("/reset"),
@@ -138,8 +138,8 @@ def registered_before(facts: Facts, links: Links) -> Mail:
 
 def test(facts: Facts, links: Links) -> Mail:
     """Return the test mail that the user asked for."""
-    said = _("You asked for this test. Mail from this site reaches you.")
-    return Mail(_("A test"), f"{said}\n\n{_why(links)}")
+    said = _("This is the test you asked for. E-mail from this site reaches you.")
+    return Mail(_("Test e-mail"), f"{said}\n\n{_why(links)}")
 
 
 _ALERTS: Mapping[str, tuple[str, str]] = {

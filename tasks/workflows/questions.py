@@ -29,10 +29,10 @@ class QuestionsAnswered:
     step = "answer"
     """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Answers to questions")
-    hint = lazy("Up to five questions, each answered with the passage it rests on.")
+    hint = lazy("Up to five questions, each answered with the passage that supports it.")
     needs_ai = True
     choices: Sequence[Option] = (
-        Lines("questions", lazy("Questions"), lazy("One a line, up to five."), most=5, longest=300),
+        Lines("questions", lazy("Questions"), lazy("One per line, up to five."), most=5, longest=300),
     )
 
     def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:

@@ -44,7 +44,7 @@ class Summary:
             "language",
             lazy("Language"),
             {
-                "document": lazy("As the document"),
+                "document": lazy("Same as the document"),
                 "en": lazy("English"),
                 "de": lazy("German"),
                 "fr": lazy("French"),

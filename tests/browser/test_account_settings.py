@@ -48,15 +48,15 @@ def test_a_person_comes_by_a_service_and_makes_the_account_their_own(
             page.get_by_role("button", name="Set a password").click()
             expect(page.get_by_role("status").first).to_contain_text("Your password has been changed")
 
-            page.get_by_role("button", name="Switch that off").click()
+            page.get_by_role("button", name="Disconnect").click()
             page.locator("#service-password").fill(PASSWORD)
-            page.get_by_role("button", name="Switch it on").click()
+            page.get_by_role("button", name="Connect", exact=True).click()
             page.get_by_role("link", name="Go to Harbour ID").click()
             page.wait_for_url("**/account")
-            expect(page.get_by_role("button", name="Switch that off")).to_be_visible()
+            expect(page.get_by_role("button", name="Disconnect")).to_be_visible()
 
             with page.expect_download() as download:
-                page.get_by_role("button", name="Download it").click()
+                page.get_by_role("button", name="Download").click()
             with zipfile.ZipFile(download.value.path()) as file:
                 assert file.testzip() is None and "account.json" in file.namelist()
 
@@ -68,7 +68,7 @@ def test_a_person_comes_by_a_service_and_makes_the_account_their_own(
             page.wait_for_url(f"{address}/")
 
             page.goto("/account")
-            page.get_by_label("Language of the pages").select_option("Deutsch")
+            page.get_by_label("Language of pages").select_option("Deutsch")
             page.get_by_role("button", name="Change", exact=True).click()
             expect(page.get_by_role("status").first).to_contain_text("Die Sprache wurde geändert")
             expect(page.locator("dd time")).to_have_text(re.compile(r"\d+\. \w+\.? \d{4}"))  # as the script writes it

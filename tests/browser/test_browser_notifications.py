@@ -43,7 +43,7 @@ def test_who_asked_for_it_is_told_in_another_tab_and_nobody_else_polls_there(
     page.clock.install()
     page.goto("/")
     page.get_by_label("paste the text").fill("The harbour committee met. The north pier is closed until August.")
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     page.wait_for_url("**/jobs/*")
     live_site.fake.wait_for_requests(1)
     status, icon = page.locator("#job-status"), page.locator("link[rel=icon]")
@@ -51,7 +51,7 @@ def test_who_asked_for_it_is_told_in_another_tab_and_nobody_else_polls_there(
     expect(icon).to_have_attribute("href", re.compile(r"icons/running\.svg"))
     watch = Watch(page)
 
-    button = page.get_by_role("button", name="Tell me in this browser")
+    button = page.get_by_role("button", name="Notify me in this browser")
     expect(button).to_have_attribute("aria-pressed", "false")
     page.evaluate("window.elsewhere = true")
     page.wait_for_timeout(300)  # what was asked for before is answered
@@ -62,7 +62,7 @@ def test_who_asked_for_it_is_told_in_another_tab_and_nobody_else_polls_there(
 
     page.evaluate("window.elsewhere = false")
     button.click()
-    expect(page.get_by_role("button", name="This browser tells you")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="This browser notifies you")).to_have_attribute("aria-pressed", "true")
     page.evaluate("window.elsewhere = true")
     live_site.fake.release()
     for _ in range(20):

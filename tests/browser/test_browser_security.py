@@ -79,7 +79,7 @@ def window(chromium: Browser, front: Front) -> Window:
 
 
 def hand_in(page: Page) -> str:
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     page.wait_for_url("**/jobs/*")
     return page.url.partition("?")[0]
 

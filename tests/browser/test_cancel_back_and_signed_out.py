@@ -20,7 +20,7 @@ def hand_in(page: Page, words: str = "The harbour committee met. The north pier 
     """Paste a text and give the address of its job."""
     page.goto("/")
     page.get_by_label("paste the text").fill(words)
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     page.wait_for_url("**/jobs/*")
     return page.url
 
@@ -73,7 +73,7 @@ def test_a_document_is_deleted_and_a_tab_that_watched_it_stops(
     page.get_by_role("button", name="Delete").click()
     page.wait_for_url("**/")
     expect(page.get_by_text("The document has been deleted")).to_be_visible()
-    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+    expect(page.get_by_text("No documents yet.")).to_be_visible()
 
     expect(watching.get_by_role("heading", name="There is nothing here")).to_be_visible()
     assert watching.url == address
@@ -95,7 +95,7 @@ def test_an_account_is_deleted_from_its_page(
     password.fill("not the password")
     page.get_by_label("Yes, delete everything").check()
     page.get_by_role("button", name="Delete account").click()
-    expect(page.get_by_text("This is not the password of your account.")).to_be_visible()
+    expect(page.get_by_text("Wrong password.")).to_be_visible()
     password.fill(PASSWORD)
     page.get_by_label("Yes, delete everything").check()
     page.get_by_role("button", name="Delete account").click()
@@ -103,7 +103,7 @@ def test_an_account_is_deleted_from_its_page(
     expect(page.get_by_text("have been deleted")).to_be_visible()
     assert [count(live_site.database, table) for table in ("accounts", "jobs", "documents")] == [0, 0, 0]
     sign_in(page, email)
-    expect(page.get_by_text("The address or the password is wrong.")).to_be_visible()
+    expect(page.get_by_text("Wrong e-mail address or password.")).to_be_visible()
 
 
 @both_htmx
@@ -117,7 +117,7 @@ def test_a_session_that_ends_while_the_page_polls_leads_over_the_sign_in_page_ba
     context.clear_cookies()
     page.wait_for_url("**/login?next=/jobs/*")
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    expect(page.get_by_text("Sign in to go on where you were.")).to_be_visible()
+    expect(page.get_by_text("Sign in to continue where you left off.")).to_be_visible()
     expect(page.locator("#job-status")).to_have_count(0)
     polls = polls_of(page)
     live_site.fake.release()
@@ -178,7 +178,7 @@ def test_clicking_again_and_again_on_a_slow_server_makes_one_job_and_one_request
     else:
         file = {"name": "harbour.txt", "mimeType": "text/plain", "buffer": factories.TEXT}
         page.locator("input[type=file]").set_input_files(file)  # type: ignore[arg-type]
-    button = page.get_by_role("button", name="Hand in")
+    button = page.get_by_role("button", name="Summarize")
     button.scroll_into_view_if_needed()
     place = button.bounding_box()
     assert place is not None

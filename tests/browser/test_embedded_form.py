@@ -81,15 +81,15 @@ def in_a_frame_of_the_named_site_and_of_no_other(
         page.goto(ours.origin)
         form = page.frame_locator("iframe")
         form.get_by_label("paste the text").fill("The north pier is closed until August, said the committee.")
-        form.get_by_role("button", name="Hand in").click()
+        form.get_by_role("button", name="Summarize").click()
         status = form.locator("#job-status")
         expect(status).to_have_attribute("data-state", "running")
         live_site.fake.wait_for_requests(1)
         live_site.fake.release()
         expect(status).to_have_attribute("data-state", "succeeded")
         expect(form.locator("#result strong")).to_have_text("north pier")
-        form.get_by_role("link", name="Hand in another document").click()
-        expect(form.get_by_role("button", name="Hand in")).to_be_visible()
+        form.get_by_role("link", name="Submit another document").click()
+        expect(form.get_by_role("button", name="Summarize")).to_be_visible()
         assert page.url == f"{ours.origin}/" and context.cookies() == []
         complaints.expect("frame-ancestors", "ERR_BLOCKED_BY_RESPONSE", "chrome-error:", "sandboxed")
         form.get_by_role("link", name="Back to localhost").click()
@@ -114,7 +114,7 @@ def without_scripts_in_the_strictest_frame(chromium: Browser, live_site: LiveSit
         form.locator("input[type=file]").set_input_files(
             {"name": "harbour.txt", "mimeType": "text/plain", "buffer": factories.TEXT}
         )
-        form.get_by_role("button", name="Hand in").click()
+        form.get_by_role("button", name="Summarize").click()
 
         def saved() -> bool:
             if form.get_by_role("link", name="Refresh status").count():
@@ -122,7 +122,7 @@ def without_scripts_in_the_strictest_frame(chromium: Browser, live_site: LiveSit
             return form.locator('#job-status[data-state="succeeded"]').count() == 1
 
         factories.wait_until(saved, every=0.3)
-        expect(form.get_by_text("Whoever gave you this form has the result.")).to_be_visible()
+        expect(form.get_by_text("The person who gave you this form has the result.")).to_be_visible()
     context.close()
 
 

@@ -57,14 +57,14 @@ def test_a_person_without_a_mouse_signs_in_hands_in_cancels_and_copies(
     page.wait_for_url(f"{live_site.address}/")
 
     page.keyboard.press("Tab")
-    skip = page.get_by_role("link", name="Skip to the page")
+    skip = page.get_by_role("link", name="Skip to content")
     expect(skip).to_be_focused()
     expect(skip).to_be_in_viewport()
     page.keyboard.press("Enter")
     stops = tab_to(page, "or paste the text")
     assert not {"Waybill", "New document", "Account"} & set(stops), "the head of the page is skipped"
     page.keyboard.type("A text that nobody wants to have summarised after all.")
-    on_the_form = tab_to(page, "Hand in")
+    on_the_form = tab_to(page, "Summarize")
     assert on_the_form[0].startswith("Title") and len(on_the_form) <= 8
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/*")
@@ -76,7 +76,7 @@ def test_a_person_without_a_mouse_signs_in_hands_in_cancels_and_copies(
     expect(page.locator("#job-status")).to_have_attribute("data-state", "cancelled")
     expect(page.locator("#job-heading")).to_be_focused()
     live_site.fake.release()
-    tab_to(page, "Summarise it after all")
+    tab_to(page, "Summarize anyway")
     page.keyboard.press("Enter")
     expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
     stops = tab_to(page, "Copy as Markdown")

@@ -68,7 +68,7 @@ def test_a_change_of_a_job_is_announced_once_and_nothing_else_is(chromium: Brows
     expect(page.get_by_text("1 of 3 parts done")).to_be_visible()
     page.locator("summary").focus() if page.locator("summary").count() else page.locator("#cancel").focus()
     asked_again(page)
-    assert page.evaluate("window.heard") == ["Being worked on, attempt 1 of 3"]
+    assert page.evaluate("window.heard") == ["Working, attempt 1 of 3"]
     with site.database.transaction() as session:
         transitions.retry_later(session, claim, category=Category.OVERLOADED, delay_seconds=1)
     expect(status).to_have_attribute("data-state", "retry_wait")
@@ -81,9 +81,9 @@ def test_a_change_of_a_job_is_announced_once_and_nothing_else_is(chromium: Brows
     expect(status).to_have_attribute("data-state", "succeeded")
     expect(page).to_have_title("Saved – The harbour")
     assert page.evaluate("window.heard") == [
-        "Being worked on, attempt 1 of 3",
+        "Working, attempt 1 of 3",
         "Waiting to retry, attempt 2 of 3",
-        "Being worked on, attempt 2 of 3",
+        "Working, attempt 2 of 3",
         "Saved",
     ]
     assert page.evaluate(REGIONS) == 1
@@ -106,12 +106,12 @@ def test_the_list_says_once_how_many_stand_where(chromium: Browser, site: StillS
         transitions.succeed(session, claim, text="x", facts={})
     expect(page.locator(".badge[data-state=succeeded]")).to_be_visible()
     asked_again(page)
-    assert page.evaluate("window.heard") == ["In the works: 1. Saved: 1."]
+    assert page.evaluate("window.heard") == ["In progress: 1. Saved: 1."]
     expect(page.get_by_role("link", name="First")).to_be_focused()
     with site.database.transaction() as session:
         transitions.cancel(session, second, ada)
     expect(page.locator("[data-poll]")).to_have_count(0)
-    assert page.evaluate("window.heard") == ["In the works: 1. Saved: 1.", "Saved: 1. Stopped or cancelled: 1."]
+    assert page.evaluate("window.heard") == ["In progress: 1. Saved: 1.", "Saved: 1. Failed or cancelled: 1."]
     assert page.evaluate(REGIONS) == 1
 
 

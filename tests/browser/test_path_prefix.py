@@ -37,7 +37,7 @@ def test_a_document_is_handed_in_and_followed_under_a_path(
         page.wait_for_url(f"{base}/account")
         page.goto(f"{base}/")
         page.get_by_label("paste the text").fill("The harbour committee met in March. The north pier is closed.")
-        page.get_by_role("button", name="Hand in").click()
+        page.get_by_role("button", name="Summarize").click()
         page.wait_for_url(f"{base}/jobs/*")
         expect(page.locator("#job-status")).to_have_attribute("data-state", "succeeded")
         assert outside == []

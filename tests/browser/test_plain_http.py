@@ -66,5 +66,5 @@ def test_a_real_name_without_https_says_so_and_localhost_works(
     expect(page.get_by_role("heading", name="This site needs https")).to_be_visible()
     web.wait_for_log("request.not_https")
     here = signed_in(named_chromium.new_context().new_page(), f"http://localhost:{port}", somebody)
-    expect(here.get_by_role("button", name="Hand in")).to_be_visible()
+    expect(here.get_by_role("button", name="Summarize")).to_be_visible()
     assert {cookie["name"] for cookie in here.context.cookies()} == {"__Host-session", "__Host-device"}

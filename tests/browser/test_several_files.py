@@ -34,17 +34,17 @@ def test_several_files_are_sent_one_by_one_and_the_list_follows_them_with_one_re
     page: Page, live_site: LiveSite
 ) -> None:
     page.goto("/")
-    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+    expect(page.get_by_text("No documents yet.")).to_be_visible()
     page.locator("input[type=file]").set_input_files([file("one.txt"), file("two.txt")])  # type: ignore[list-item]
     expect(page.locator("[data-files] li")).to_have_count(2)
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     expect(page.locator("#my-documents li")).to_have_count(2)
     assert page.url.endswith("/#mine")
     page.wait_for_load_state()
 
     page.evaluate(DROP, ["three.txt", "four.txt"])
     expect(page.locator("[data-files] li")).to_have_count(2)
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     expect(page.locator("#my-documents li")).to_have_count(4)
     expect(rows_of(page, "running").first).to_be_visible()  # type: ignore[attr-defined]
     page.wait_for_load_state()  # of the page that shows all four
@@ -60,7 +60,7 @@ def test_several_files_are_sent_one_by_one_and_the_list_follows_them_with_one_re
     with live_site.database.transaction() as session:
         assert session.execute(text("SELECT count(*) FROM jobs")).scalar_one() == 4
 
-    page.get_by_label("Words of the title").fill("two")
+    page.get_by_label("Words in the title").fill("two")
     page.get_by_role("button", name="Search").click()
     expect(page.locator("#my-documents li")).to_have_count(1)
     expect(page.get_by_role("link", name="two.txt")).to_be_visible()
@@ -73,13 +73,13 @@ def test_a_file_that_is_refused_is_named_beside_those_that_were_taken(
     page.goto("/")
     chosen = [file("good.txt"), file("picture.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 40)]
     page.locator("input[type=file]").set_input_files(chosen)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     rows = page.locator("[data-files] li")
-    expect(rows.nth(0).get_by_role("link", name="Handed in")).to_be_visible()
+    expect(rows.nth(0).get_by_role("link", name="Submitted")).to_be_visible()
     expect(rows.nth(1)).to_contain_text("This is a picture")
     (tmp_path / "large.txt").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
     page.locator("input[type=file]").set_input_files(tmp_path / "large.txt")
-    expect(rows.first).to_contain_text("larger than 10 MB")
+    expect(rows.first).to_contain_text("The limit is 10 MB")
 
 
 def test_a_form_whose_session_has_ended_comes_back_as_a_page(
@@ -89,6 +89,6 @@ def test_a_form_whose_session_has_ended_comes_back_as_a_page(
     page.goto("/")
     page.locator("input[type=file]").set_input_files(file("one.txt"))  # type: ignore[arg-type]
     context.clear_cookies()
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     expect(page.get_by_text("You are signed out.")).to_be_visible()
     expect(page.get_by_text("choose yours again")).to_be_visible()

@@ -33,13 +33,13 @@ def test_a_person_hands_in_a_text_and_watches_it_become_a_summary(
     assert page.evaluate("htmx.version").startswith(f"{htmx}.")
     # From opening the site to a document handed in: two actions. The choices have their defaults.
     page.get_by_label("paste the text").fill("The harbour committee met. The north pier is closed until August.")
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     page.wait_for_url("**/jobs/*")
     watch = Watch(page)
 
     status = page.locator("#job-status")
     expect(status).to_have_attribute("data-state", "running")
-    expect(page.locator(".badge").first).to_contain_text("Being worked on")
+    expect(page.locator(".badge").first).to_contain_text("Working")
     live_site.fake.wait_for_requests(1)
     live_site.fake.release()
     expect(status).to_have_attribute("data-state", "succeeded")
@@ -75,7 +75,7 @@ def test_everything_works_without_scripts(context: BrowserContext, live_site: Li
     page.locator("input[type=file]").set_input_files(
         {"name": "harbour.txt", "mimeType": "text/plain", "buffer": factories.TEXT}
     )
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     page.wait_for_url("**/jobs/*")
 
     def saved() -> bool:
@@ -91,7 +91,7 @@ def test_everything_works_without_scripts(context: BrowserContext, live_site: Li
 def test_a_cancel_is_shown_at_once_and_stays(page: Page, live_site: LiveSite) -> None:
     page.goto("/")
     page.get_by_label("paste the text").fill("A text that nobody wants to have summarised after all.")
-    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("button", name="Summarize").click()
     live_site.fake.wait_for_requests(1)
     page.get_by_role("button", name="Cancel").click()
     status = page.locator("#job-status")

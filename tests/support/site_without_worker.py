@@ -78,7 +78,7 @@ def still_site(addresses: dict[str, str], **changed: str) -> Iterator[StillSite]
 
 def in_every_state(bench: WebHarness) -> dict[State, uuid.UUID]:
     """Create one job in each of the seven states."""
-    running = bench.job(title="Being worked on")
+    running = bench.job(title="Working")
     bench.read(bench.claim(running), done=3, total=8)
     cancelling, cancelled = bench.job(title="Cancelling"), bench.job(title="Cancelled")
     bench.claim(cancelling)
@@ -90,7 +90,7 @@ def in_every_state(bench: WebHarness) -> dict[State, uuid.UUID]:
         State.RUNNING: running,
         State.RETRY_WAIT: bench.waiting("rate_limited"),
         State.SUCCEEDED: bench.succeeded(ANSWER, title="Saved"),
-        State.FAILED: bench.failed("overloaded", title="Stopped"),
+        State.FAILED: bench.failed("overloaded", title="Failed"),
         State.CANCEL_REQUESTED: cancelling,
         State.CANCELLED: cancelled,
     }

@@ -58,10 +58,12 @@ def test_the_first_page_says_what_is_left_and_why_nothing_is(person: Person) -> 
     person.paste("two")
     page = person.get("/").text
     assert "0 of 2 left today." in page
-    assert "Documents handed in within 24 hours: 2 of 2. The next is possible at" in page
+    assert "Documents submitted in the last 24 hours: 2 of 2. You can submit the next one at" in page
     assert 'id="limit" role="alert"' not in page, "nobody has done anything yet"
     account = person.get("/account").text
-    assert "<dt>Documents handed in within 24 hours</dt><dd>2 of 2</dd>" in account and "Tokens used" not in account
+    assert (
+        "<dt>Documents submitted in the last 24 hours</dt><dd>2 of 2</dd>" in account and "Tokens used" not in account
+    )
 
 
 def test_without_limits_nothing_is_said_of_them(ada: Person) -> None:
@@ -75,7 +77,7 @@ def test_who_reaches_the_limit_is_told_until_when_and_keeps_what_was_typed(perso
     assert answer.status_code == 429 and jobs(database) == 2
     assert "The third text.</textarea>" in answer.text and "My &lt;b&gt;title" in answer.text
     [said] = re.findall(r'<p class="notice" id="limit" role="alert">(.*?)</p>', answer.text)
-    until = re.search(f"The next is possible at {TIME}", said)
+    until = re.search(f"You can submit the next one at {TIME}", said)
     assert until
     at = datetime.fromisoformat(until[1])
     assert at.second == 0, "not a few seconds too early"
@@ -92,7 +94,7 @@ def test_of_several_files_those_beyond_the_limit_are_named_with_the_sentence(
     files = [FileStorage(io.BytesIO(f"text {n}".encode()), f"file-{n}.txt") for n in range(4)]
     answer = person.post("/jobs", {"file": files}, content_type="multipart/form-data")
     assert answer.status_code == 422 and jobs(database) == 2
-    assert "2 documents handed in." in answer.text
+    assert "2 documents submitted." in answer.text
     beyond = re.findall(
         r'<p class="error"><bdi>([^<]+)</bdi>: <span>Documents handed in .*?: 2 of 2.*? at <time', answer.text
     )
@@ -115,7 +117,7 @@ def test_too_many_at_once_are_possible_again_when_one_is_done(make_app: Callable
     first = job_id_in(person.paste("one"))
     answer = person.paste("two")
     assert answer.status_code == 429
-    assert "Documents in the works: 1 of 1. The next is possible when one of them is done, by" in answer.text
+    assert "Documents in progress: 1 of 1. You can submit the next one when one of these is done, by" in answer.text
     person.post(f"/jobs/{first}/cancel")
     assert person.paste("two").status_code == 303
 
@@ -128,13 +130,13 @@ def test_a_fresh_summary_counts_and_trying_again_counts_only_at_once(
     fresh = of_day.post(f"/jobs/{done}/again", {"mode": "fresh", "fresh_run_key": "k"})
     assert (
         fresh.status_code == 429
-        and "Documents handed in within 24 hours: 2 of 2." in fresh.text
+        and "Documents submitted in the last 24 hours: 2 of 2." in fresh.text
         and fresh.headers["Retry-After"]
     )
     waiting = bench.job()
     at_once = Person(make_app(jobs_at_once=1), ada.id)
     refused = at_once.post(f"/jobs/{failed}/again")
-    assert refused.status_code == 429 and "Documents in the works: 1 of 1." in refused.text
+    assert refused.status_code == 429 and "Documents in progress: 1 of 1." in refused.text
     assert 'value="again"' in refused.text, "it can still be tried, later"
     at_once.post(f"/jobs/{waiting}/cancel")
     assert at_once.post(f"/jobs/{failed}/again").status_code == 303
@@ -149,7 +151,7 @@ def test_a_job_is_not_tried_again_for_ever(
     with database.transaction() as session:
         session.execute(text("UPDATE jobs SET attempts = :n"), {"n": MOST_ROUNDS * settings.max_attempts})
     page = ada.get(f"/jobs/{job_id}").text
-    assert 'value="again"' not in page and "Hand in another document" in page
+    assert 'value="again"' not in page and "Submit another document" in page
     assert ada.post(f"/jobs/{job_id}/again").status_code == 409
 
 
@@ -162,7 +164,9 @@ def test_a_program_is_told_how_much_is_left_and_when_to_come_back(limited: Flask
     refused = known.submit("text 3", key="k")
     problem = assert_problem(refused, 429)
     assert problem["code"] == "jobs_per_day" and datetime.fromisoformat(problem["until"])
-    assert problem["detail"].startswith("Documents handed in within 24 hours: 2 of 2. The next is possible at")
+    assert problem["detail"].startswith(
+        "Documents submitted in the last 24 hours: 2 of 2. You can submit the next one at"
+    )
     assert '"jobs";q=2;w=86400' in refused.headers["RateLimit-Policy"]
     assert 86_300 < int(refused.headers["Retry-After"]) <= 86_400
     assert known.submit("text 1").status_code == 200
@@ -184,7 +188,7 @@ def test_who_hands_in_by_a_link_uses_the_owners_limit_and_learns_nothing_of_it(
     person.paste("two")
     refused = send("The third text.")
     assert refused.status_code == 429 and refused.headers["Retry-After"]
-    assert re.search(f"has reached a limit of this site. Documents are taken again at {TIME}", refused.text)
+    assert re.search(f"has reached a limit of this site. You can submit documents again at {TIME}", refused.text)
     assert "The third text.</textarea>" in refused.text
     assert "2 of 2" not in refused.text and "24 hours" not in refused.text
 
@@ -215,7 +219,7 @@ def test_tokens_are_shown_where_they_are_limited_or_where_the_site_tells_what_wo
     assert "<dd>12,345 of 10,000</dd>" in capped.get("/account").text
     answer = capped.paste("one")
     assert answer.status_code == 429
-    assert "Tokens used this month: 12,345 of 10,000. The next document is possible at" in answer.text
+    assert "Tokens used this month: 12,345 of 10,000. You can submit the next document at" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,12 @@ LOCK_SECONDS = 300.0
 """Seconds that a browser may spend on the files of one job before another export may start."""
 PAGE = 100
 ABOUT = lazy(
-    "account.json        the account, its API tokens (names only), its notices, and where else it signs in\n"
-    "jobs/…/job.json     one job: what was asked for, each attempt, each request to the AI service, and what happened\n"
-    "jobs/…/result.md    what was made of the document\n"
-    "documents/…         each document as it was handed in\n"
-    "\n"
-    "Times are UTC. What the site deleted earlier, and the answers to single parts of long documents, are not in here."
-    "\n"
+    "account.json        your account, its API tokens (names only), notifications, and sign-in services\n"
+    "jobs/…/job.json     one job: what you asked for, each attempt, each request to the AI service, and what happened\n"
+    "jobs/…/result.md    the result\n"
+    "documents/…         each document as you submitted it\n\n"
+    "Times are UTC. What the site deleted earlier, and the answers to single parts of long documents, are not "
+    "included.\n"
 )
 
 

@@ -34,22 +34,20 @@ log = structlog.get_logger()
 
 PAGES: dict[int, tuple[str, str]] = {
     400: (lazy("This request was not understood"), lazy("Go back, reload the page, and try again.")),
-    403: (lazy("This is not open to you"), lazy("Your account may not do this.")),
+    403: (lazy("You don’t have access to this page"), lazy("Your account isn’t allowed to do this.")),
     404: (
         lazy("There is nothing here"),
         lazy("The address may be mistyped, the page may be gone, or it belongs to another account."),
     ),
-    405: (lazy("This cannot be done here"), lazy("Go back and use the buttons of the page.")),
+    405: (lazy("This is not possible here"), lazy("Go back and use the buttons on the page.")),
     410: (
         lazy("This has been deleted"),
-        lazy(
-            "It was kept for as long as this site keeps documents. To have it made again, hand the document in again."
-        ),
+        lazy("This site keeps documents for a limited time. To get the result again, submit the document again."),
     ),
-    413: (lazy("That was too large"), lazy("Hand in something smaller.")),
-    415: (lazy("This kind of data is not taken"), lazy("Use the forms of the pages, or JSON for the API.")),
-    422: (lazy("Something is missing or wrong"), lazy("Go back and check what was entered.")),
-    429: (lazy("That was too often"), lazy("Wait a little, and try again.")),
+    413: (lazy("Too large"), lazy("Submit something smaller.")),
+    415: (lazy("Unsupported format"), lazy("Use the forms on the pages, or JSON for the API.")),
+    422: (lazy("Something is missing or wrong"), lazy("Go back and check your entries.")),
+    429: (lazy("Too many requests"), lazy("Wait a moment, then try again.")),
     500: (
         lazy("Something went wrong on our side"),
         lazy("It was noted. What was accepted before is kept. Try again in a minute."),

@@ -75,7 +75,7 @@ def _what_to_do() -> str:
         if address.startswith("https://")
         else _("Open this site with https:// at the start of its address.")
     )
-    already = _("If your browser shows https already, tell the operator of this site: the log says what to set.")
+    already = _("If your browser already shows https, tell the operator of this site: the log says what to set.")
     return f"{reason} {remedy} {already}"
 
 

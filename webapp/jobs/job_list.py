@@ -24,9 +24,9 @@ POLL_SECONDS = 4
 
 SHOWN: Mapping[str, tuple[str, frozenset[State] | None]] = {
     "": (lazy("All"), None),
-    "working": (lazy("In the works"), UNFINISHED),
+    "working": (lazy("In progress"), UNFINISHED),
     "saved": (lazy("Saved"), frozenset({State.SUCCEEDED})),
-    "stopped": (lazy("Stopped or cancelled"), frozenset({State.FAILED, State.CANCELLED})),
+    "stopped": (lazy("Failed or cancelled"), frozenset({State.FAILED, State.CANCELLED})),
 }
 """The filters above the list: the value in the URL, the label on the page, and the states that it selects."""
 

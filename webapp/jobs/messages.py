@@ -15,10 +15,10 @@ from webapp.text.numbers import number, size_in_words
 
 BADGES: Mapping[State, str] = {
     State.QUEUED: lazy("Queued"),
-    State.RUNNING: lazy("Being worked on"),
+    State.RUNNING: lazy("Working"),
     State.RETRY_WAIT: lazy("Waiting to retry"),
     State.SUCCEEDED: lazy("Saved"),
-    State.FAILED: lazy("Stopped"),
+    State.FAILED: lazy("Failed"),
     State.CANCEL_REQUESTED: lazy("Cancelling"),
     State.CANCELLED: lazy("Cancelled"),
 }
@@ -28,37 +28,32 @@ MOST_COUNTED = 100
 OWNER_TRIES_AGAIN = "owner: try again"
 """The cause that is stored with a replay by the owner."""
 
-NOTHING_HANDED_IN = lazy("Choose a file or paste some text. Nothing can be made of an empty document.")
+NOTHING_HANDED_IN = lazy("Choose a file or paste some text first.")
 BOTH_HANDED_IN = lazy(
     "Choose a file or paste text, not both. Your text is still here; to send the file, remove the text first."
 )
-HANDED_IN_BEFORE = lazy(
-    "You handed this in before, with the same options. This is what came of it; nothing was made twice."
-)
-SEVERAL_HANDED_IN = lazy("Send one file a request. Each document is worked on by itself.")
-ORIGINAL_GONE = lazy("The document has been deleted, so nothing more can be made of it. Hand it in again.")
-NO_SUCH_WORKFLOW = lazy("There is no such workflow.")
-NO_SUCH_OPTION = lazy("There is no such option here.")
-OPTION_WRONG = lazy("Choose one of the offered values.")
-NO_LONGER_OFFERED = lazy(
-    "Work of this sort is not done here any more. Hand the document in again, with today's options."
-)
-PAUSED_JOB = lazy("The operator has paused the work. Your document is kept and goes on when work is resumed.")
-PAUSED_SITE = lazy("The operator has paused the work. What you hand in is kept and goes on when work is resumed.")
+HANDED_IN_BEFORE = lazy("You already submitted this document with the same options. Here is that result.")
+SEVERAL_HANDED_IN = lazy("Send one file per request.")
+ORIGINAL_GONE = lazy("The document has been deleted. Submit it again to get a new result.")
+NO_SUCH_WORKFLOW = lazy("This workflow does not exist.")
+NO_SUCH_OPTION = lazy("This option does not exist.")
+OPTION_WRONG = lazy("Choose one of the available options.")
+NO_LONGER_OFFERED = lazy("This option is no longer available. Submit the document again with a current one.")
+PAUSED_JOB = lazy("The operator has paused the work. Your document is safe and continues when the work resumes.")
+PAUSED_SITE = lazy("The operator has paused the work. What you submit is safe and starts when the work resumes.")
 ACCOUNT_DELETED = lazy("Your account and everything in it have been deleted. You are signed out.")
-PASSWORD_WRONG = lazy("This is not the password of your account. Nothing was deleted.")
-HAND_IN_AGAIN = lazy("To have it made again, hand the document in again.")
-DOCUMENT_DELETED = lazy("The document has been deleted, with everything that was made of it.")
+PASSWORD_WRONG = lazy("Wrong password. Nothing was deleted.")
+HAND_IN_AGAIN = lazy("To get a result again, submit the document again.")
+DOCUMENT_DELETED = lazy("The document and its results have been deleted.")
 NOT_CONFIRMED = lazy("Tick the box to confirm. Nothing was deleted.")
 KEY_REUSED = lazy(
-    "This form was already sent, with other content. What came of it is in your list. "
-    "To send what is in the form now, press Hand in again."
+    "You already sent this form with different content (see your list). Press Summarize again to send this version too."
 )
-FORM_TOO_OLD = lazy("The form was open for too long, or you signed in again meanwhile. Press Hand in again.")
-FORM_TOO_OLD_FILE = lazy("Files cannot be kept: choose yours again.")
+FORM_TOO_OLD = lazy("The form was open for too long, or you have signed in again since. Press Summarize again.")
+FORM_TOO_OLD_FILE = lazy("Your browser does not keep files: choose yours again.")
 SIGNED_OUT = lazy(
-    "You are signed out. Nothing was sent yet, and your text is still here. "
-    "Sign in in a new tab, then come back and press Hand in again."
+    "You are signed out. Nothing has been sent, and your text is still here. Sign in in a new tab, then come back "
+    "and press Summarize again."
 )
 
 
@@ -70,9 +65,9 @@ class Failure:
     so: str
 
 
-TRY_LATER = lazy("Your document is kept. Try again in a few minutes.")
-ASK_OPERATOR = lazy("The operator of this site can put that right and start this again. Quote the reference above.")
-CANNOT_NOW = lazy("The service cannot do its work now.")
+TRY_LATER = lazy("Your document is safe. Try again in a few minutes.")
+ASK_OPERATOR = lazy("Contact the operator of this site, who can fix this and run it again. Quote the reference above.")
+CANNOT_NOW = lazy("The service can’t work right now.")
 COULD_NOT = lazy("The service could not do this.")
 ONLY_THE_OPERATOR = frozenset({Category.AUTH, Category.PERMISSION, Category.QUOTA})
 """Causes that have nothing to do with the document, and that stay until the operator has done something."""
@@ -81,111 +76,115 @@ _BY_CATEGORY: Mapping[Category, Failure] = {
     Category.RATE_LIMITED: Failure(lazy("The AI service had too many requests."), TRY_LATER),
     Category.OVERLOADED: Failure(lazy("The AI service was busy."), TRY_LATER),
     Category.CONNECTION: Failure(lazy("The AI service could not be reached."), TRY_LATER),
-    Category.TIMEOUT: Failure(lazy("The attempt took longer than it may."), TRY_LATER),
+    Category.TIMEOUT: Failure(lazy("The attempt took too long."), TRY_LATER),
     Category.UNCERTAIN: Failure(
-        lazy("The AI service took the request, but no usable answer came back."),
-        lazy("It may have billed the call. Trying again makes another call."),
+        lazy("The AI service accepted the request, but no usable answer came back."),
+        lazy("The call may have been billed. Trying again makes another call."),
     ),
     Category.AUTH: Failure(lazy("The AI service refused the credentials of this site."), ASK_OPERATOR),
-    Category.PERMISSION: Failure(lazy("The AI service did not let this site do that."), ASK_OPERATOR),
+    Category.PERMISSION: Failure(lazy("The AI service did not give this site permission."), ASK_OPERATOR),
     Category.INVALID_DOCUMENT: Failure(
         lazy("The document could not be read."), lazy("Check the file, or paste its text.")
     ),
     Category.INVALID_REQUEST: Failure(
-        lazy("The AI service could not work with this document."), lazy("A shorter or simpler version may go through.")
+        lazy("The AI service could not work with this document."), lazy("Try a shorter or simpler version.")
     ),
     Category.CONTENT_POLICY: Failure(
         lazy("The AI service declined to work on this document, because of its rules about content."),
         lazy("Trying again would end the same way."),
     ),
     Category.QUOTA: Failure(lazy("The budget of this site at the AI service was used up."), ASK_OPERATOR),
-    Category.DEADLINE: Failure(lazy("The time for this ran out before it was ready."), TRY_LATER),
-    Category.CRASHED: Failure(lazy("The worker stopped in the middle of the work."), TRY_LATER),
+    Category.DEADLINE: Failure(lazy("Time ran out before the result was ready."), TRY_LATER),
+    Category.CRASHED: Failure(lazy("The worker stopped unexpectedly."), TRY_LATER),
     Category.INTERNAL: Failure(
         lazy("Something went wrong on our side."),
-        lazy("Your document is kept. Try again; if it stays, quote the reference above."),
+        lazy(
+            "Your document is safe. Try again. If it keeps failing, contact the operator and quote the reference above."
+        ),
     ),
 }
 
 _BY_CODE: Mapping[tuple[Category, str], Failure] = {
     (Category.INVALID_DOCUMENT, Refusal.EMPTY): Failure(
-        lazy("The document is empty."), lazy("Choose one with text in it.")
+        lazy("The document is empty."), lazy("Choose a document that contains text.")
     ),
     (Category.INVALID_DOCUMENT, Refusal.NO_TEXT): Failure(
         lazy("No text was found in the document."),
         lazy("Most likely it holds scanned pages. Run text recognition on it first, or paste the text."),
     ),
     (Category.INVALID_DOCUMENT, Refusal.LOCKED): Failure(
-        lazy("The document is locked with a password."), lazy("Save a copy without the password, and hand that in.")
+        lazy("The document is locked with a password."), lazy("Save a copy without the password, and submit that.")
     ),
     (Category.INVALID_DOCUMENT, Refusal.DAMAGED): Failure(
         lazy("The file is damaged or incomplete."),
         lazy("Save it again in the program that made it, or paste its text."),
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_LARGE_UNPACKED): Failure(
-        lazy("The document grows too large when it is unpacked."),
-        lazy("Hand in a smaller part of it, or paste the text."),
+        lazy("The document becomes too large when it is unpacked."),
+        lazy("Submit a smaller part of it, or paste the text."),
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_MANY_PAGES): Failure(
-        lazy("The document has too many pages."), lazy("Hand in a part of it.")
+        lazy("The document has too many pages."), lazy("Submit a part of it.")
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_LONG): Failure(
-        lazy("The document has more text than can be taken in one go."), lazy("Hand in a part of it.")
+        lazy("The document has too much text."), lazy("Submit a part of it.")
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_SLOW): Failure(
         lazy("Reading the document took too long."), lazy("Save it again in a simpler form, or paste its text.")
     ),
     (Category.INVALID_DOCUMENT, Refusal.TOO_MUCH_MEMORY): Failure(
-        lazy("The document grows too large while it is read."),
+        lazy("The document needs too much memory to be read."),
         lazy("Save it again in a simpler form, or paste its text."),
     ),
     (Category.INVALID_DOCUMENT, Refusal.LEGACY_WORD): Failure(
-        lazy("This is a Word document of the old kind (.doc)."), lazy("Save it as .docx or PDF, and hand that in.")
+        lazy("This is an old Word document (.doc)."), lazy("Save it as .docx or PDF, and submit that.")
     ),
     (Category.INVALID_DOCUMENT, Refusal.IMAGE): Failure(
-        lazy("This is a picture, and pictures are not read."),
+        lazy("This is a picture. We can’t read pictures."),
         lazy("Run text recognition on it first, or paste the text."),
     ),
     (Category.INVALID_DOCUMENT, Refusal.UNSUPPORTED): Failure(
-        lazy("This kind of file cannot be read."),
-        lazy("PDF, Word (.docx), OpenDocument, RTF, HTML, Markdown, CSV and plain text can."),
+        lazy("This file type is not supported."),
+        lazy("Use PDF, Word (.docx), OpenDocument, RTF, HTML, Markdown, CSV or plain text."),
     ),
     (Category.INVALID_DOCUMENT, "deleted"): Failure(
-        lazy("The document was deleted before it was read."), lazy("Hand it in again.")
+        lazy("The document was deleted before it was read."), lazy("Submit it again.")
     ),
     (Category.INVALID_REQUEST, "too_long"): Failure(
-        lazy("The document is longer than the AI model can take."), lazy("Hand in a part of it.")
+        lazy("The document is too long for the AI model."), lazy("Submit a part of it.")
     ),
     (Category.INVALID_REQUEST, "too_large"): Failure(
-        lazy("The document is longer than the AI service can take."), lazy("Hand in a part of it.")
+        lazy("The document is too long for the AI service."), lazy("Submit a part of it.")
     ),
     (Category.INVALID_REQUEST, "output_limit"): Failure(
-        lazy("The AI service reached its length limit before it said anything."), lazy("Choose a shorter length.")
+        lazy("The AI service reached its length limit before it produced a result."), lazy("Choose a shorter length.")
     ),
     (Category.INVALID_REQUEST, "nothing_to_extract"): Failure(
-        lazy("No whole sentence was found that could be extracted."), lazy("Hand in running text.")
+        lazy("No whole sentence was found that could be extracted."), lazy("Submit a text with whole sentences.")
     ),
     (Category.PERMISSION, "local_not_installed"): Failure(
-        lazy("The part that makes extracts was not installed on this server."), ASK_OPERATOR
+        lazy("The component that creates extracts was not installed on this server."), ASK_OPERATOR
     ),
     (Category.PERMISSION, "model_not_found"): Failure(
-        lazy("The AI service did not know the AI model that was set."), ASK_OPERATOR
+        lazy("The AI service did not know the configured AI model."), ASK_OPERATOR
     ),
     (Category.PERMISSION, "not_found"): Failure(
-        lazy("The AI service did not know the AI model or the address that was set."), ASK_OPERATOR
+        lazy("The AI service did not know the configured AI model or address."), ASK_OPERATOR
     ),
     (Category.PERMISSION, "tls"): Failure(lazy("The AI service could not be reached safely."), ASK_OPERATOR),
-    (Category.AUTH, "base_url"): Failure(lazy("The address of the AI service was set wrong."), ASK_OPERATOR),
-    (Category.TIMEOUT, "call_budget"): Failure(lazy("The AI service did not take the request in time."), TRY_LATER),
+    (Category.AUTH, "base_url"): Failure(
+        lazy("The address of the AI service was configured incorrectly."), ASK_OPERATOR
+    ),
+    (Category.TIMEOUT, "call_budget"): Failure(lazy("The AI service did not accept the request in time."), TRY_LATER),
     (Category.UNCERTAIN, "call_budget"): Failure(
         lazy("The AI service did not answer in time."),
-        lazy("It may have billed the call. Trying again makes another call."),
+        lazy("The call may have been billed. Trying again makes another call."),
     ),
     (Category.DEADLINE, "asked_to_wait_too_long"): Failure(
         lazy("The AI service asked to wait longer than the time that was left."), TRY_LATER
     ),
     (Category.DEADLINE, "paused"): Failure(
-        lazy("The time for this ran out while the operator of this site had paused the work."), TRY_LATER
+        lazy("Time ran out while the operator of this site had paused the work."), TRY_LATER
     ),
     (Category.CRASHED, "interrupted_too_often"): Failure(
         lazy("The work was interrupted too often."),
@@ -243,7 +242,7 @@ def jobs_before(count: int | None) -> str:
 
 def handed_in(documents: int) -> str:
     """How many documents were taken of several that were sent together."""
-    return ngettext("%(num)s document handed in.", "%(num)s documents handed in.", documents)
+    return ngettext("%(num)s document submitted.", "%(num)s documents submitted.", documents)
 
 
 def needs_ai(title: str) -> str:
@@ -258,32 +257,32 @@ def option_wrong(option: Option | None) -> str:
         return str(OPTION_WRONG)
     longest = number(option.longest)
     if option.most == 1:
-        return _("Write one line, of at most %(longest)s characters each.", longest=longest)
+        return _("Write one line of up to %(longest)s characters.", longest=longest)
     return _(
-        "Write at least one line and at most %(most)s, of at most %(longest)s characters each.",
+        "Write one to %(most)s lines of up to %(longest)s characters each.",
         most=option.most,
         longest=longest,
     )
 
 
 def file_too_large(limit: int) -> str:
-    return _("The file is larger than %(most)s, which is the most that can be handed in.", most=size_in_words(limit))
+    return _("The file is too large. The limit is %(most)s.", most=size_in_words(limit))
 
 
 def request_too_large(limit: int) -> str:
     return _(
-        "What was sent is larger than %(most)s, which is the most for one file, and for several sent together.",
+        "What you sent is too large. The limit is %(most)s, for one file or for several together.",
         most=size_in_words(limit),
     )
 
 
 def too_many_files(most: int) -> str:
-    return _("These are more than %(most)s files. Hand in the others afterwards.", most=most)
+    return _("You can send up to %(most)s files at a time. Send the rest afterwards.", most=most)
 
 
 def text_too_long(length: int, limit: int) -> str:
     return _(
-        "The text has %(length)s characters; %(most)s is the most that can be taken in one go.",
+        "The text is too long: it has %(length)s characters. The limit is %(most)s.",
         length=number(length),
         most=number(limit),
     )

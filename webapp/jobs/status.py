@@ -327,4 +327,4 @@ def _saved_step(job: JobView, place: str) -> TimelineStep:
 
 
 def _ending(job: JobView) -> str:
-    return _("stopped") if job.state is State.FAILED else _("cancelled")
+    return _("failed") if job.state is State.FAILED else _("cancelled")

@@ -56,24 +56,24 @@ def who_did(event: JobEvent) -> str:
     return "its owner" if by_owner else ""
 
 
-UNCOUNTED = lazy("That does not count as an attempt.")
+UNCOUNTED = lazy("This doesn’t count as an attempt.")
 _RELEASES: Mapping[str, str] = {
-    "shutdown": lazy("Put back unfinished, because the worker had to stop."),
-    "continue": lazy("Put back with its finished parts saved. It goes on with the rest."),
-    "lane": lazy("Put back, because the AI service takes no requests right now."),
-    "no_place": lazy("Put back, because the AI service has as many of our requests as we allow."),
+    "shutdown": lazy("Returned to the queue unfinished, because the worker had to stop."),
+    "continue": lazy("Returned to the queue with the finished parts saved. The rest is done next."),
+    "lane": lazy("Returned to the queue, because the AI service isn’t accepting requests right now."),
+    "no_place": lazy("Returned to the queue, because we reached our limit of parallel requests to the AI service."),
 }
-_UNFINISHED = lazy("Put back unfinished.")
-_SILENT = lazy("The worker went silent. Another one takes over.")
+_UNFINISHED = lazy("Returned to the queue unfinished.")
+_SILENT = lazy("The worker stopped responding. Another one takes over.")
 _WAITS = frozenset({"waits_at_provider", "no_place"})
 
 
 def _log_text(event: Event, state: State, facts: Mapping[str, Any], made: str) -> str | None:
     if event is Event.CANCEL:
         at_once = state is State.CANCELLED
-        return _("Cancelled by you.") if at_once else _("You asked to cancel. The worker was told to stop.")
+        return _("You cancelled the job.") if at_once else _("You asked to cancel. The worker was told to stop.")
     if state is State.CANCELLED:
-        return _("The work has stopped. Nothing of it was saved.")
+        return _("The work was stopped. Nothing of it was saved.")
     cause = failure_of(facts.get("category"), facts.get("code")).what
     words = {
         Event.RECORD: _("Accepted and waiting for a free worker."),
@@ -82,8 +82,8 @@ def _log_text(event: Event, state: State, facts: Mapping[str, Any], made: str) -
         ),
         Event.SUCCEED: _saved(made, cut_off=bool(facts.get("cut_off"))),
         Event.RETRY_LATER: cause,
-        Event.FAIL: _("Stopped. %(cause)s", cause=cause),
-        Event.RELEASE: _("Handed to the AI service, which is working on it.")
+        Event.FAIL: _("Failed. %(cause)s", cause=cause),
+        Event.RELEASE: _("Sent to the AI service, which is working on it.")
         if facts.get("reason") == "waits_at_provider"
         else f"{_RELEASES.get(facts.get('reason', ''), _UNFINISHED)} {UNCOUNTED}",
         Event.EXPIRE: f"{_SILENT} {UNCOUNTED}",

@@ -44,8 +44,8 @@ jobs = Blueprint("jobs", __name__)
 
 DOUBLE_CLICK_SECONDS = 10
 """A job that is submitted again this soon was sent by a double click, and needs no notice."""
-TOO_LATE = lazy("It was already finished, so there was nothing to cancel.")
-NOT_AGAIN = lazy("This cannot be tried again as it is. See below what can be done.")
+TOO_LATE = lazy("The job had already finished, so there was nothing to cancel.")
+NOT_AGAIN = lazy("This can’t be tried again as it is. See below what you can do.")
 
 
 @jobs.get("/")

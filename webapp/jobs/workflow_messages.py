@@ -33,21 +33,21 @@ def words_of(workflow: str) -> WorkWords:
     if workflow == "summary":
         return WorkWords(
             title=title_of(workflow),
-            making=_("The summary is being made"),
-            stop_making=_("Summarising"),
-            stop_made=_("Summarised"),
-            afresh=_("Make a fresh summary"),
-            after_all=_("Summarise it after all"),
-            cut_off=_("A fresh summary in a shorter length may come out whole."),
+            making=_("Summarizing your document"),
+            stop_making=_("Summarizing"),
+            stop_made=_("Summarized"),
+            afresh=_("Summarize again"),
+            after_all=_("Summarize anyway"),
+            cut_off=_("A shorter summary may come out complete."),
         )
     return WorkWords(
         title=title_of(workflow),
-        making=_("Your document is being worked on"),
+        making=_("Working on your document"),
         stop_making=_("Working"),
         stop_made=_("Done"),
-        afresh=_("Make it afresh"),
-        after_all=_("Do it after all"),
-        cut_off=_("What the document says last may be missing."),
+        afresh=_("Run again"),
+        after_all=_("Run anyway"),
+        cut_off=_("The last parts of the document may be missing from it."),
     )
 
 

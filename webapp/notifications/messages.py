@@ -7,38 +7,38 @@ from collections.abc import Mapping
 from tasks.i18n import _, lazy
 
 EMAIL_ON = lazy("You get an e-mail when a document is done.")
-EMAIL_OFF = lazy("You get no more e-mails.")
-LINK_TOO_OLD = lazy("This link is too old or incomplete. Switch e-mails on again, and a new one is sent.")
-TEST_SENT = lazy("The test is on its way. Its outcome appears below in a moment.")
-WEBHOOK_REMOVED = lazy("The webhook has been removed. Nothing is sent to it any more.")
-TOO_MANY = lazy("That was asked for too often. Try again in a few minutes.")
+EMAIL_OFF = lazy("You won’t get any more e-mails.")
+LINK_TOO_OLD = lazy("This link has expired or is incomplete. Turn e-mails on again to get a new one.")
+TEST_SENT = lazy("The test is on its way. The outcome appears below in a moment.")
+WEBHOOK_REMOVED = lazy("The webhook has been removed. We no longer send anything to it.")
+TOO_MANY = lazy("Too many requests. Try again in a few minutes.")
 
 TARGETS: Mapping[str, str] = {
-    "not_https": lazy("Use an address that starts with https://."),
-    "has_password": lazy("Leave name and password out of the address. Check our signature instead."),
-    "not_an_address": lazy("This is not a complete address."),
-    "not_public": lazy("This address does not belong to the open internet, so nothing can be sent there."),
-    "host_unknown": lazy("There is no host of this name."),
+    "not_https": lazy("Use a URL that starts with https://."),
+    "has_password": lazy("Don’t put a user name or password in the URL; verify our signature instead."),
+    "not_an_address": lazy("This is not a complete URL."),
+    "not_public": lazy("This URL is not on the public internet, so we can’t send anything there."),
+    "host_unknown": lazy("There is no host with this name."),
 }
 
 _OUTCOMES: Mapping[str, str] = {
     **TARGETS,
     "not_wanted": lazy("the webhook had been removed"),
-    "not_public": lazy("its address is not one of the open internet"),
+    "not_public": lazy("its address is not on the public internet"),
     "host_unknown": lazy("its host name could not be found"),
     "timeout": lazy("no answer came in time"),
     "connect": lazy("no connection could be made"),
     "connection_broken": lazy("the connection broke"),
     "tls": lazy("its certificate was not valid"),
-    "redirect": lazy("it sent us elsewhere, which is not followed"),
-    "gone": lazy("it said that it is gone"),
+    "redirect": lazy("it redirected us, and we don’t follow redirects"),
+    "gone": lazy("it answered that it is gone"),
     "expired": lazy("it could not be sent in time"),
-    "recipient_refused": lazy("the mail server did not take this address"),
+    "recipient_refused": lazy("the mail server rejected this address"),
 }
 
 
 def confirm_first(address: str) -> str:
-    return _("We have sent a mail to %(address)s. Open the link in it, and mails are switched on.", address=address)
+    return _("We have sent an e-mail to %(address)s. Open the link in it to turn e-mails on.", address=address)
 
 
 def why_not_sent(code: str | None) -> str:

@@ -10,7 +10,7 @@ from webapp.upload_links.links import MOST_LINKS, MOST_ORIGINS, MOST_USES, LinkS
 
 STATES: Mapping[LinkState, str] = {
     LinkState.OPEN: lazy("Open"),
-    LinkState.USED_UP: lazy("Used up"),
+    LinkState.USED_UP: lazy("Limit reached"),
     LinkState.EXPIRED: lazy("Expired"),
     LinkState.REVOKED: lazy("Revoked"),
 }
@@ -22,22 +22,22 @@ LIVES: Mapping[str, tuple[int, str]] = {
     "year": (365 * 24 * 3600, lazy("a year")),
 }
 """How long a new link may live: the word in the form, seconds, and what a person reads."""
-REVOKED = lazy("The link has been revoked. Nothing more is handed in by it; your documents stay.")
-NAME_MISSING = lazy("Give the link a name, so that you know later where it is used.")
-LIFE_WRONG = lazy("Choose how long the link may be used.")
-RETURN_WRONG = lazy("Use a whole address that starts with https://.")
+REVOKED = lazy("The link has been revoked and no longer works. You keep the documents.")
+NAME_MISSING = lazy("Give the link a name, so you can tell later where it is used.")
+LIFE_WRONG = lazy("Choose how long the link is valid.")
+RETURN_WRONG = lazy("Use a complete URL that starts with https://.")
 
 
 def uses_wrong() -> str:
-    return _("Write a number of documents from 1 to %(most)s.", most=number(MOST_USES))
+    return _("Enter a number from 1 to %(most)s.", most=number(MOST_USES))
 
 
 def too_many_sites() -> str:
-    return _("Name at most %(most)s sites.", most=number(MOST_ORIGINS))
+    return _("Enter up to %(most)s sites.", most=number(MOST_ORIGINS))
 
 
 def too_many_links() -> str:
-    return _("There are %(most)s open links already. Revoke some first.", most=number(MOST_LINKS))
+    return _("You already have %(most)s open links. Revoke some first.", most=number(MOST_LINKS))
 
 
 def site_wrong(typed: str) -> str:

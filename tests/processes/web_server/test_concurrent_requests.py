@@ -189,7 +189,7 @@ def test_whoever_sends_too_much_gets_the_page_and_no_reset_connection(front: Fro
     body, kind = parts_of_a_form(ada, b"x" * length, title="A kept title")
     answer = front.ask("POST", "/jobs", body, Cookie=ada.cookie, Content_Type=kind)
     assert answer.status == 413
-    assert "larger than 1 MB" in answer.text and 'value="A kept title"' in answer.text
+    assert "The limit is 1 MB" in answer.text and 'value="A kept title"' in answer.text
     assert memory(front.web) - before < 25 * 1024 * 1024
 
 
@@ -200,7 +200,7 @@ def test_a_body_in_chunks_is_no_way_around_the_limit(front: Front, ada: Visitor)
         head = f"POST /jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nCookie: {ada.cookie}\r\n"
         connection.sendall(f"{head}Content-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + sent)
         said = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert said.startswith(b"HTTP/1.1 413") and b"larger than 1 MB" in said and b"A kept title" in said
+    assert said.startswith(b"HTTP/1.1 413") and b"The limit is 1 MB" in said and b"A kept title" in said
 
 
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/embed/no-link-of-ours", "/nothing"])
@@ -225,4 +225,4 @@ def test_a_paste_up_to_the_limit_passes_and_beyond_it_the_form_comes_back(
     if size < 700_000:
         assert answer.status == 303
     else:
-        assert answer.status == 422 and "700,000 is the most" in answer.text and pasted in answer.text
+        assert answer.status == 422 and "The limit is 700,000" in answer.text and pasted in answer.text

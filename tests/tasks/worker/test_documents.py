@@ -16,12 +16,12 @@ from tests.web.conftest import Person
 
 SCAN = stream(b"0 0 m 9 9 l S")
 BAD = [
-    ("bomb.pdf", case_file("D05"), Refusal.TOO_MUCH_MEMORY, "grows too large while it is read"),
+    ("bomb.pdf", case_file("D05"), Refusal.TOO_MUCH_MEMORY, "too much memory to be read"),
     ("locked.pdf", encrypted("x", user="u", owner="o", algorithm="AES-256"), Refusal.LOCKED, "locked with a password"),
     ("scan.pdf", pages(SCAN, SCAN), Refusal.NO_TEXT, "Most likely it holds scanned pages"),
     ("torn.docx", docx(paragraph("a") + "<w:p><w:r>"), Refusal.DAMAGED, "damaged or incomplete"),
     ("pages.pdf", case_file("D06a"), Refusal.TOO_MANY_PAGES, "too many pages"),
-    ("long.txt", b"word " * 60_000, Refusal.TOO_LONG, "more text than can be taken"),
+    ("long.txt", b"word " * 60_000, Refusal.TOO_LONG, "too much text"),
 ]
 GOOD = [
     (

@@ -94,19 +94,19 @@ def test_what_happened_is_told_in_german(in_german: None) -> None:
     assert line(Event.CLAIM, attempt=2, of=5) == "Versuch 2 von 5 hat begonnen."
     assert line(Event.SUCCEED, State.SUCCEEDED) == "Ergebnis gespeichert."
     assert line(Event.FAIL, State.FAILED, category="overloaded") == "Gescheitert. Der KI-Dienst war überlastet."
-    assert line(Event.RELEASE, reason="continue").endswith("Es geht mit dem Rest weiter. Das zählt nicht als Versuch.")
-    assert line(Event.REPLAY, cause=job_messages.OWNER_TRIES_AGAIN) == "Sie haben einen neuen Versuch verlangt."
+    assert line(Event.RELEASE, reason="continue").endswith("Der Rest folgt. Das zählt nicht als Versuch.")
+    assert line(Event.REPLAY, cause=job_messages.OWNER_TRIES_AGAIN) == "Sie haben einen neuen Versuch angefordert."
 
 
 def test_a_cause_is_said_in_whole_sentences(in_german: None) -> None:
     said = job_messages.ending_of("quota", None, "bericht.txt")
     assert said.what == "Der Dienst konnte das nicht erledigen. An Ihrer Datei liegt es nicht."
-    assert said.so.startswith("Das Guthaben dieser Website beim KI-Dienst war aufgebraucht. Der Betreiber")
+    assert said.so.startswith("Das Guthaben dieser Website beim KI-Dienst war aufgebraucht. Wenden Sie sich")
     assert (
         job_messages.jobs_before(1) == "1 Auftrag vor Ihrem." and job_messages.jobs_before(2) == "2 Aufträge vor Ihrem."
     )
     assert job_messages.text_too_long(400_000, 300_000) == (
-        "Der Text hat 400.000 Zeichen; höchstens 300.000 gehen auf einmal."
+        "Der Text ist zu lang: Er hat 400.000 Zeichen. Die Grenze liegt bei 300.000."
     )
 
 
@@ -117,7 +117,7 @@ def test_the_same_constant_speaks_to_the_next_reader_in_theirs() -> None:
         assert messages.refused_by_service("unreachable", "100 %").startswith("100 % war nicht erreichbar.")
         assert errors.PAGES[404][0] == "Hier ist nichts"
         assert job_list.SHOWN["working"][0] == "In Arbeit"
-    assert job_messages.BADGES[State.FAILED] == "Stopped"
+    assert job_messages.BADGES[State.FAILED] == "Failed"
     assert notification_messages.why_not_sent("http_500") == "it answered with status 500"
 
 

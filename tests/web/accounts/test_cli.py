@@ -122,13 +122,13 @@ def test_every_command_explains_itself(runner: FlaskCliRunner, command: list[str
 
 def test_the_limits_of_an_account_are_shown_and_set(runner: FlaskCliRunner, app: Flask) -> None:
     run(runner, "create", "ada@example.org")
-    plain = "Documents handed in within 24 hours: 0 of any number\nDocuments in the works: 0 of any number\n"
+    plain = "Documents submitted in the last 24 hours: 0 of any number\nDocuments in progress: 0 of any number\n"
     assert run(runner, "limits", "ada@example.org").stdout == f"{plain}Tokens used this month: 0 of any number\n"
     run(runner, "limits", "Ada@example.org", "--jobs-at-once", "7", "--tokens-per-month", "5000000000")
     done = run(runner, "limits", "ada@example.org", "--jobs-at-once", "site", "--jobs-per-day", "0")
     assert done.exit_code == 0 and done.stdout == (
-        "Documents handed in within 24 hours: 0 of any number (this account's own limit)\n"
-        "Documents in the works: 0 of any number\n"
+        "Documents submitted in the last 24 hours: 0 of any number (this account's own limit)\n"
+        "Documents in progress: 0 of any number\n"
         "Tokens used this month: 0 of 5000000000 (this account's own limit)\n"
     )
     for wrong in ("-1", "many", "9" * 19):

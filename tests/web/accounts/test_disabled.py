@@ -63,7 +63,7 @@ def test_a_disabled_account_is_out_at_once_and_back_when_it_is_enabled(
     assert wrong.status_code == 401 and "disabled" not in wrong.text, "who has no password learns nothing"
     again, right = sign_in(app)
     assert right.status_code == 403 and "This account is disabled." in right.text
-    assert "Ask whoever runs this site" in right.text and again.get("/account").status_code == 302
+    assert "Contact the operator of this site" in right.text and again.get("/account").status_code == 302
     assert "disabled" in olga.get(f"/ops/accounts?q={ADA}").text
     assert decide(olga, registered, "enable", "a mistake").status_code == 303
     assert sign_in(app)[1].status_code == 303

@@ -75,7 +75,7 @@ def test_guesses_from_many_clients_are_bounded_and_a_known_browser_goes_on(site:
     response = never_seen.post("/login", {"email": ADA, "password": PASSWORD}, **at("10.0.0.7"))
     assert (
         "from several places" in response.text
-        and "new password by mail" in response.text
+        and "reset your password by e-mail" in response.text
         and 'href="/reset"' in response.text
     )
     assert sign_in(hers, PASSWORD, "10.1.0.1") == 303, "also from the address of a stranger"

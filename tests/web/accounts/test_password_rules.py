@@ -22,7 +22,7 @@ from webapp.models import Account, ApiToken, Role
 
 ADA = "ada.lovelace@example.org"
 GOOD, OTHER = "a harbour at night", "another harbour at dawn"
-TRIED_FIRST, MADE_OF_NAMES = "that strangers try first", "made of your e-mail address"
+TRIED_FIRST, MADE_OF_NAMES = "that attackers try first", "made of your e-mail address"
 SITE = {"waybill_demo": False, "secret_key": SecretStr("a long random text of our own")}
 
 

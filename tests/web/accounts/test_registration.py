@@ -53,7 +53,7 @@ def test_where_mail_can_be_sent_an_account_is_made_by_a_link(mailing: Flask, dat
     browser = Browser(mailing)
     assert "password" not in browser.get("/register").text.lower().replace("choose a password", "")
     answer = browser.post("/register", {"email": ADA})
-    assert answer.status_code == 200 and "Look at your mail" in answer.text
+    assert answer.status_code == 200 and "Check your e-mail" in answer.text
     assert not rows(database, select(Account.id))
     (owed,) = owed_mails(database)
     assert owed.what == "registration.confirm"

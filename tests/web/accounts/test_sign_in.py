@@ -47,8 +47,8 @@ def test_registering_makes_an_account_and_signs_in(browser: Browser, database: D
         ("x" * 5000 + "@example.org", PASSWORD, "not a complete e-mail address"),
         ("new@example.org", "123456789", "at least 10"),
         ("new@example.org", "x" * 201, "at most 200"),
-        ("ada@example.org", PASSWORD, "an account with this address already"),
-        ("ADA@example.org", PASSWORD, "an account with this address already"),
+        ("ada@example.org", PASSWORD, "already an account with this address"),
+        ("ADA@example.org", PASSWORD, "already an account with this address"),
     ],
 )
 def test_a_registration_that_will_not_do_is_refused_in_words(

@@ -252,7 +252,7 @@ def test_the_last_way_in_is_kept_and_a_fresh_sign_in_stands_for_the_password(
     with browser.client.session_transaction() as session:
         session["proved"] -= 3600
     refused = browser.post("/account/delete", {"sure": "yes"}, page="/account")
-    assert refused.status_code == 403 and "Sign in once more" in refused.text
+    assert refused.status_code == 403 and "Sign in again" in refused.text
     go(browser, f"{START}?again=yes&next=/account")
     assert service.asked[-1]["prompt"] == "login"
     assert browser.post("/account/password", {"new": PASSWORD}, page="/account").status_code == 303
@@ -267,7 +267,7 @@ def test_a_site_that_takes_nobody_takes_nobody_by_the_service(
 ) -> None:
     browser = Browser(open_site(registration=registration))
     answer = go(browser)
-    assert answer.status_code == 403 and "takes no new ones" in answer.text
+    assert answer.status_code == 403 and "this site is invitation-only" in answer.text
     assert not rows(database, select(Account.id))
     add_account(database, proven=True)
     assert go(browser).status_code == 303 and who(browser) == ADA

@@ -38,7 +38,7 @@ def test_a_link_is_made_with_careful_defaults(program: Program, database: Databa
 def test_the_html_shows_the_form_and_a_link(program: Program) -> None:
     link = make(program, frame_origins=[SITE])
     first, second = link["html"].strip().splitlines()
-    assert first.startswith(f'<iframe src="{link["upload_url"]}" title="Hand in a document"')
+    assert first.startswith(f'<iframe src="{link["upload_url"]}" title="Upload a document"')
     assert "allow-top-navigation " not in first, "the form may not send the page elsewhere by itself"
     assert link["upload_url"] in second
 

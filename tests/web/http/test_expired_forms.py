@@ -74,7 +74,7 @@ def test_after_the_session_the_text_is_still_there_and_one_job_is_made_in_the_en
     browser.forget_token()
     assert browser.post("/login", credentials).status_code == 303  # in the new tab
     again = send(browser, proof_in(late.text), text=kept(late.text))
-    assert again.status_code == 400 and "Press Hand in again" in again.text and kept(again.text) == LONG
+    assert again.status_code == 400 and "Press Summarize again" in again.text and kept(again.text) == LONG
     assert not rows(database, select(Job.id))
     job_id_in(send(browser, proof_in(again.text), text=kept(again.text)))
     assert [content.decode() for (content,) in rows(database, select(Document.content))] == [LONG]
@@ -89,8 +89,8 @@ def test_files_must_be_chosen_again_and_the_page_says_so(
     files = [FileStorage(io.BytesIO(b"words"), name) for name in names]
     answer = send(person, "old", file=files, title="Mine")
     assert answer.status_code == 400
-    assert "Files cannot be kept: choose yours again." in answer.text and 'value="Mine"' in answer.text
-    assert ("Press Hand in again" if signed_in else "You are signed out") in answer.text
+    assert "Your browser does not keep files: choose yours again." in answer.text and 'value="Mine"' in answer.text
+    assert ("Press Summarize again" if signed_in else "You are signed out") in answer.text
     assert not rows(database, select(Job.id))
 
 

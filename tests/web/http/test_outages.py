@@ -23,8 +23,8 @@ from webapp.services import services
 
 HX = {"HX-Request": "true"}
 AWAY = (
-    "Accepted. The queue cannot be reached right now. "
-    "Your document is kept, and the work starts by itself when the queue is back."
+    "Accepted. The queue can’t be reached right now. "
+    "Your document is safe, and the work starts automatically when the queue is back."
 )
 
 
@@ -77,7 +77,7 @@ def test_while_the_queue_is_away_the_page_says_so_and_takes_it_back(
         leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
     age(database, seconds=100)
     late = ada.get(address, headers=HX)
-    assert late.text.count(AWAY) == 1 and late.text.count("Your document is kept") == 1
+    assert late.text.count(AWAY) == 1 and late.text.count("Your document is safe") == 1
     address = poll_address(late.text)
     with app.app_context():
         assert services().dispatcher.dispatch_now(job_id)
@@ -114,7 +114,7 @@ def test_a_job_that_a_stopping_worker_put_back_does_not_blame_the_queue_while_no
         transitions.release(session, claim, reason="shutdown", interrupted=True)
     age(database, seconds=3)
     page = ada.get(f"/jobs/{job_id}").text
-    assert AWAY not in page and "Waiting for a free worker to go on with it." in page
+    assert AWAY not in page and "Waiting for a free worker to continue." in page
     with database.transaction() as session:
         leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
     assert AWAY in ada.get(f"/jobs/{job_id}").text

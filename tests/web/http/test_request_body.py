@@ -54,7 +54,7 @@ def test_a_file_over_the_limit_brings_the_form_back_with_what_was_typed(
 ) -> None:
     answer = Person(small, ada.id).post("/jobs", {"file": file(size), **TYPED}, content_type="multipart/form-data")
     assert answer.status_code == 413
-    assert "larger than 2 kB" in answer.text and 'id="file-error"' in answer.text
+    assert "The limit is 2 kB" in answer.text and 'id="file-error"' in answer.text
     assert 'value="A title &lt;b&gt;"' in answer.text and 'value="long" checked' in answer.text
     assert not rows(database, select(Job.id))
 
@@ -71,7 +71,7 @@ def test_files_that_are_too_much_together_are_none_of_them_taken(
 ) -> None:
     answer = many(make_app, ada)
     assert answer.status_code == 413
-    assert "for several sent together" in answer.text and 'value="typed"' in answer.text
+    assert "or for several together" in answer.text and 'value="typed"' in answer.text
     assert not rows(database, select(Job.id))
 
 
@@ -103,7 +103,7 @@ def test_a_form_of_any_shape_is_refused_in_words_and_read_to_its_end(
     body = part("csrf_token", person.token("/account").encode()) + more + b"--b--\r\n"
     length = {"content_length": len(body)} if measured else {}
     answer, taken = streamed(person, "/jobs", body, content_type="multipart/form-data; boundary=b", **length)
-    assert answer.status_code == 413 and "larger than 2 kB" in answer.text and "<form" in answer.text
+    assert answer.status_code == 413 and "The limit is 2 kB" in answer.text and "<form" in answer.text
     assert taken == len(body)
     assert not rows(database, select(Job.id))
 
@@ -120,14 +120,14 @@ def test_the_script_of_the_page_is_told_too(small: Flask, ada: Person) -> None:
     answer = person.post(
         "/jobs", {"file": file(3_000_000)}, content_type="multipart/form-data", headers={"Accept": "application/json"}
     )
-    assert answer.status_code == 413 and "larger than 2 kB" in answer.get_json()["error"]
+    assert answer.status_code == 413 and "The limit is 2 kB" in answer.get_json()["error"]
 
 
 def test_the_form_of_an_upload_link_keeps_its_text(small: Flask, program: Program, database: Database) -> None:
     sender = Sender(small, program)
     answer = sender.send("typed & kept", file=file(3_000_000))
     assert answer.status_code == 413
-    assert "larger than 2 kB" in answer.text and "typed &amp; kept" in answer.text
+    assert "The limit is 2 kB" in answer.text and "typed &amp; kept" in answer.text
     assert not rows(database, select(Job.id))
 
 
@@ -136,7 +136,7 @@ def test_a_program_is_told_the_limit(small: Flask, program: Program) -> None:
     problem = assert_problem(
         asking.ask("POST", "/jobs", data={"file": file(LIMIT + 1)}, content_type="multipart/form-data"), 413
     )
-    assert "larger than 2 kB" in problem["detail"]
+    assert "The limit is 2 kB" in problem["detail"]
     body = part("file", b"x" * 3_000_000, "a.txt") + b"--b--\r\n"
     assert_problem(asking.ask("POST", "/jobs", data=body, content_type="multipart/form-data; boundary=b"), 413)
     assert_problem(asking.submit("x" * 3_000_000), 413)

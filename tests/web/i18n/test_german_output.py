@@ -67,7 +67,7 @@ def test_a_limit_is_told_in_a_sentence_with_the_moment_in_it(
     person.paste("one")
     page = in_german(person, "/")
     assert re.search(
-        r"Eingereichte Dokumente in 24 Stunden: 1 von 1\. Das nächste ist möglich ab "
+        r"Eingereichte Dokumente in den letzten 24 Stunden: 1 von 1\. Das nächste können Sie einreichen ab "
         r'<time datetime="[^"]+" data-local="clock">\d\d:\d\d UTC</time>, '
         r'<time datetime="[^"]+" data-local="day">',
         page,
@@ -79,13 +79,13 @@ def test_a_limit_is_told_in_a_sentence_with_the_moment_in_it(
         headers={**GERMAN, "Accept": "application/json"},
     )
     body = by_script.get_json()
-    assert body["error"].endswith(f"Das nächste ist möglich ab {body['at']}.")
-    assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", body["at"])
+    assert body["error"].endswith(f"Das nächste können Sie einreichen ab {body['at']}.")
+    assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", said["at"])
 
 
 def test_programs_are_told_in_english_whatever_they_ask_for(ada: Person, bench: WebHarness, program: Program) -> None:
     refused = program.ask("POST", "/jobs", GERMAN, json={"text": " "})
-    assert assert_problem(refused, 422)["detail"].startswith("Choose a file or paste some text.")
+    assert assert_problem(refused, 422)["detail"].startswith("Choose a file or paste some text first.")
     assert assert_problem(program.ask("GET", "/nothing", GERMAN), 404)["title"] == "There is nothing here"
     failed = program.ask("GET", f"/jobs/{bench.failed('overloaded')}", GERMAN).get_json()
     assert failed["error"]["message"].startswith("The AI service was busy.")
@@ -99,11 +99,13 @@ def test_scripts_get_text_that_is_text(ada: Person) -> None:
     script = {**GERMAN, "Accept": "application/json"}
     form = {"content_type": "multipart/form-data", "headers": script}
     empty = ada.post("/jobs", {"text": " "}, **form)
-    assert empty.get_json()["error"].startswith("Wählen Sie eine Datei")
+    assert empty.get_json()["error"].startswith("Wählen Sie zuerst eine Datei")
     key = {"idempotency_key": "the-same"}
     assert ada.post("/jobs", {"text": "one", **key}, **form).status_code == 201
     reused = ada.post("/jobs", {"text": "two", **key}, **form)
-    assert reused.status_code == 409 and reused.get_json()["error"].startswith("Dieses Formular wurde schon gesendet")
+    assert reused.status_code == 409 and reused.get_json()["error"].startswith(
+        "Sie haben dieses Formular schon mit anderem Inhalt gesendet"
+    )
     ada.forget_token()
     stale = ada.client.post("/jobs", data={"text": "x", "csrf_token": "old"}, headers=script)
     assert stale.get_json()["error"].startswith("Das Formular war zu lange offen")
@@ -126,7 +128,7 @@ def test_an_export_speaks_one_language_to_its_last_byte(ada: Person, bench: WebH
     bench.succeeded()
     answer = ada.post("/account/export", headers=GERMAN)
     archive = ZipFile(io.BytesIO(answer.data))
-    assert "das Konto, seine API-Token" in archive.read("README.txt").decode()
+    assert "Ihr Konto, seine API-Token" in archive.read("README.txt").decode()
     [name] = [name for name in archive.namelist() if name.endswith("job.json")]
     job = json.loads(archive.read(name))
     assert job["state"] == "succeeded" and job["events"][-1]["what"] == "Ergebnis gespeichert."

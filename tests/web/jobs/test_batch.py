@@ -23,7 +23,7 @@ def test_several_files_are_a_job_each_however_often_the_form_is_sent(ada: Person
         fields = {**several((b"one", "1.txt"), (b"two", "2.txt"), (b"three", "3.txt")), "idempotency_key": "k"}
         answer = ada.post("/jobs", fields, content_type="multipart/form-data")
         assert (answer.status_code, answer.location) == (303, "/")
-        assert "3 documents handed in." in ada.get("/").text
+        assert "3 documents submitted." in ada.get("/").text
     assert sorted(rows(database, select(Job.title))) == [("1.txt",), ("2.txt",), ("3.txt",)]
 
 
@@ -31,7 +31,7 @@ def test_one_bad_file_among_several_is_named_and_the_others_are_taken(ada: Perso
     fields = several((b"one", "1.txt"), (b"", "<b>empty.txt"), (PNG, "scan.png"))
     answer = ada.post("/jobs", fields, content_type="multipart/form-data")
     assert answer.status_code == 422
-    assert "1 document handed in." in answer.text
+    assert "1 document submitted." in answer.text
     assert "&lt;b&gt;empty.txt</bdi>: The document is empty." in answer.text
     assert "scan.png</bdi>: This is a picture" in answer.text
     assert rows(database, select(Job.title)) == [("1.txt",)]
@@ -41,7 +41,7 @@ def test_more_files_than_may_be_sent_at_once_are_refused_whole(ada: Person, data
     answer = ada.post(
         "/jobs", several(*((b"%d" % n, f"{n}.txt") for n in range(21))), content_type="multipart/form-data"
     )
-    assert answer.status_code == 422 and "more than 20 files" in answer.text
+    assert answer.status_code == 422 and "up to 20 files at a time" in answer.text
     assert count(database) == 0
 
 

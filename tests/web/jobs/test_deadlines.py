@@ -46,13 +46,13 @@ def test_whoever_looks_at_a_late_job_sees_its_end(
         program = {"Authorization": f"Bearer {api_tokens.make_token(session, bench.owner, 'script')}"}
     pass_the_deadline(database, job_id)
     assert cause(database, job_id)[0] == "queued", "without a worker, time alone moves nothing"
-    message = "The time for this ran out before it was ready."
+    message = "Time ran out before the result was ready."
     if look == "page":
         assert message in ada.get(f"/jobs/{job_id}").text
     elif look == "poll":
         assert message in ada.get(poll, headers=HX).text
     elif look == "list":
-        assert ">Stopped</span>" in ada.get("/").text
+        assert ">Failed</span>" in ada.get("/").text
     elif look == "api":
         answer = app.test_client().get(f"/api/v1/jobs/{job_id}", headers=program).json
         assert answer["state"] == "failed" and answer["error"]["category"] == "deadline"
@@ -73,7 +73,7 @@ def test_a_holder_that_went_with_the_workers_does_not_keep_it(
     assert cause(database, job_id)[0] == "running", "its holder lives"
     with database.transaction() as session:
         factories.let_the_lease_run_out(session, job_id)
-    assert "The time for this ran out" in ada.get(f"/jobs/{job_id}").text
+    assert "Time ran out" in ada.get(f"/jobs/{job_id}").text
     assert cause(database, job_id) == ENDED
 
 

@@ -42,7 +42,7 @@ def test_the_list_is_narrowed_by_state_and_by_words_of_the_title(ada: Person, bo
     assert titles("q=HARBOUR") == {"Harbour report 100%", "Minutes of the harbour_board"}
     assert titles("q=100%25") == {"Harbour report 100%"}, "a per cent sign is itself"
     assert titles("q=_") == {"Minutes of the harbour_board"}
-    assert titles("show=saved&q=scan") == set() and "Nothing fits." in ada.get("/?show=saved&q=scan").text
+    assert titles("show=saved&q=scan") == set() and "No documents match." in ada.get("/?show=saved&q=scan").text
     assert titles("show=nonsense") == titles("q=%00") == titles("")
     assert "Harbour" not in bob.get("/?q=harbour").text.partition('id="mine"')[2].replace("value=", "")
 

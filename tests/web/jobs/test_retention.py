@@ -34,12 +34,12 @@ def test_the_page_stays_true_and_says_since_when_it_is_gone(ada: Person, bench: 
     shown = words(page.text)
     assert page.status_code == 200 and 'data-state="succeeded"' in page.text
     assert "The result and the document were deleted on" in shown and "after 30 days. This record stays." in shown
-    assert "hand the document in again" in shown and "Read: 12 pages" in shown
+    assert "submit the document again" in shown and "Read: 12 pages" in shown
     assert "pier is closed" not in page.text and "/original" not in page.text and "result.md" not in page.text
     assert 'value="fresh"' not in page.text
     assert "Saved" in ada.get("/").text
     asked = words(ada.get(f"/jobs/{job_id}/delete").text)
-    assert "its content was deleted before" in asked and "1 job about it, with no saved result" in asked
+    assert "its content was deleted earlier" in asked and "1 job and no saved result" in asked
     for path in ("result.md", "result.txt", "result.docx", "original"):
         gone = ada.get(f"/jobs/{job_id}/{path}")
         assert gone.status_code == 410 and "This has been deleted" in gone.text
@@ -64,7 +64,7 @@ def test_what_failed_offers_no_second_try_without_its_document(
     close(database, job_id)
     page = ada.get(f"/jobs/{job_id}")
     assert "The document was deleted on" in words(page.text) and "Try again" not in page.text
-    assert "is kept" not in page.text and "operator of this site" not in page.text
+    assert "is safe" not in page.text and "operator of this site" not in page.text
     assert ada.post(f"/jobs/{job_id}/again", {"mode": "again"}).status_code == 409
 
 
@@ -93,7 +93,7 @@ def test_programs_are_told_410(app: Flask, bench: WebHarness, database: Database
     assert job["state"] == "succeeded" and job["content_deleted_at"] and job["result_url"] is None
     gone = client.get(f"/api/v1/jobs/{job_id}/result", headers=headers)
     assert gone.status_code == 410 and gone.json["deleted_at"] == job["content_deleted_at"]
-    assert "hand the document in again" in gone.json["detail"]
+    assert "submit the document again" in gone.json["detail"]
     assert client.get(f"/api/v1/jobs/{failed}/result", headers=headers).status_code == 409
     message = client.get(f"/api/v1/jobs/{failed}", headers=headers).json["error"]["message"]
-    assert "is kept" not in message and "hand the document in again" in message
+    assert "is safe" not in message and "submit the document again" in message

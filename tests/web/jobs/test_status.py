@@ -62,8 +62,8 @@ def test_a_change_brings_the_fragment_with_title_and_announcement(ada: Person, b
     assert answer.status_code == 200
     assert "<html" not in answer.text
     assert answer.text.count('id="job-status"') == 1
-    assert '<div id="live" hx-swap-oob="innerHTML">Being worked on, attempt 1 of 3</div>' in answer.text
-    assert "<title>Being worked on – Harbour &lt;b&gt;report&lt;/b&gt;</title>" in answer.text
+    assert '<div id="live" hx-swap-oob="innerHTML">Working, attempt 1 of 3</div>' in answer.text
+    assert "<title>Working – Harbour &lt;b&gt;report&lt;/b&gt;</title>" in answer.text
     assert ada.get(poll_address(answer.text), headers=HX).status_code == 204
 
 
@@ -155,7 +155,7 @@ def test_no_worker_is_said(ada: Person, bench: WebHarness, database: Database) -
     job_id = bench.job()
     with database.transaction() as session:
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '100 seconds'"))
-    assert "no worker has been seen" in sentence(ada.get(f"/jobs/{job_id}").text)
+    assert "no worker has responded" in sentence(ada.get(f"/jobs/{job_id}").text)
 
 
 @pytest.mark.parametrize("waiting", [True, False], ids=["retry_wait", "queued"])
@@ -168,11 +168,11 @@ def test_a_stopped_lane_is_said(ada: Person, bench: WebHarness, database: Databa
         transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=9, reservation_seconds=9)
     answer = ada.get(address, headers=HX)
     assert answer.status_code == 200
-    assert sentence(answer.text) == "The service cannot do its work now. Nothing is wrong with your file."
+    assert sentence(answer.text) == "The service can’t work right now. Nothing is wrong with your file."
     waits = "The next try waits" if waiting else "Your document waits"
     assert re.fullmatch(
-        rf"The budget of this site at the AI service was used up\. {waits} until the operator has put that right, "
-        r"at the longest until \d\d:\d\d UTC; then this page says that it has stopped\. Waiting uses up no attempt\.",
+        rf"The budget of this site at the AI service was used up\. {waits} until the operator has fixed this\. "
+        r"If it isn’t fixed by \d\d:\d\d UTC, the job fails and we say so here\. Waiting doesn’t count as an attempt\.",
         more(answer.text),
     )
     assert ada.get(poll_address(answer.text), headers=HX).status_code == 204
@@ -185,13 +185,13 @@ def test_a_job_that_failed_by_the_sites_own_trouble_does_not_blame_the_document(
     page = ada.get(f"/jobs/{bench.failed(category)}").text
     assert sentence(page) == "The service could not do this. Nothing is wrong with your file."
     assert more(page).startswith(messages.failure_of(category, None).what)
-    assert "The operator of this site can put that right and start this again." in more(page)
-    assert "Hand in another document" not in page
+    assert "Contact the operator of this site, who can fix this and run it again." in more(page)
+    assert "Submit another document" not in page
 
 
 def test_pasted_text_is_not_called_a_file() -> None:
     words = messages.lane_words("quota", None, stopped=True, filename=None)
-    assert words.what == "The service cannot do its work now. Nothing is wrong with your text."
+    assert words.what == "The service can’t work right now. Nothing is wrong with your text."
 
 
 def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: WebHarness, database: Database) -> None:
@@ -201,7 +201,7 @@ def test_a_cooling_lane_is_said_with_its_end(ada: Person, bench: WebHarness, dat
     with database.transaction() as session:
         transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=9, reservation_seconds=9)
     assert re.fullmatch(
-        r"The AI service had too many requests\. Your document waits, and goes on after \d\d:\d\d:\d\d UTC\.",
+        r"The AI service had too many requests\. Your document waits and continues after \d\d:\d\d:\d\d UTC\.",
         sentence(ada.get(f"/jobs/{job_id}").text),
     )
 
@@ -338,7 +338,7 @@ def test_what_happened_is_told_in_order(ada: Person, bench: WebHarness, database
         "Attempt 1 of 3 started.",
         "The AI service was busy.",
         "Attempt 2 of 3 started.",
-        "Put back unfinished, because the worker had to stop. That does not count as an attempt.",
+        "Returned to the queue unfinished, because the worker had to stop. This doesn’t count as an attempt.",
         "Attempt 2 of 3 started.",
         "Summary saved.",
     ]

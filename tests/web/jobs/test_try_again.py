@@ -90,7 +90,7 @@ def test_a_cause_that_stays_is_not_tried_again(
     job_id = bench.failed(category)
     assert 'value="again"' not in ada.get(f"/jobs/{job_id}").text
     answer = ada.post(f"/jobs/{job_id}/again")
-    assert answer.status_code == 409 and "cannot be tried again" in answer.text
+    assert answer.status_code == 409 and "can’t be tried again" in answer.text
     assert state_of(database, job_id) == State.FAILED
 
 
@@ -108,7 +108,7 @@ def test_the_same_document_again_leads_to_the_failed_job_and_its_offer(
 def test_a_cancelled_job_can_be_run_after_all(ada: Person, database: Database) -> None:
     cancelled = job_id_in(ada.paste("same"))
     ada.post(f"/jobs/{cancelled}/cancel")
-    assert "Summarise it after all" in ada.get(f"/jobs/{cancelled}").text
+    assert "Summarize anyway" in ada.get(f"/jobs/{cancelled}").text
     first = job_id_in(ada.post(f"/jobs/{cancelled}/again", {"mode": "after-all"}))
     second = job_id_in(ada.post(f"/jobs/{cancelled}/again", {"mode": "after-all"}))
     assert first == second != cancelled
@@ -137,7 +137,7 @@ def test_a_fresh_summary_is_a_new_job_and_a_double_click_makes_one(
         thread.join()
     [fresh] = {job_id_in(answer) for answer in answers}
     assert fresh != job_id and jobs(database) == 2
-    assert "a fresh run" in ada.get(f"/jobs/{fresh}").text
+    assert "new run." in ada.get(f"/jobs/{fresh}").text
     assert len(rows(database, select(Document.id))) == 1
 
 
@@ -170,8 +170,8 @@ def test_what_is_not_made_any_more_is_said_and_not_offered(
     for job_id, fields in requests.items():
         assert 'name="mode"' not in ada.get(f"/jobs/{job_id}").text
         answer = ada.post(f"/jobs/{job_id}/again", fields)
-        assert answer.status_code == 409 and "is not done here any more" in answer.text
-    assert "is not done here any more" not in ada.get("/").text and jobs(database) == 3
+        assert answer.status_code == 409 and "is no longer available" in answer.text
+    assert "is no longer available" not in ada.get("/").text and jobs(database) == 3
 
 
 def test_a_document_that_is_deleted_while_it_is_submitted_again_is_simply_gone(
@@ -195,6 +195,6 @@ def test_a_deleted_document_cannot_be_summarised_again(ada: Person, bench: WebHa
     with database.transaction() as session:
         session.execute(Document.__table__.update().values(content=None))
     page = ada.get(f"/jobs/{job_id}").text
-    assert "The document has been deleted" in page and "Make a fresh summary" not in page
+    assert "The document has been deleted" in page and "Summarize again" not in page
     answer = ada.post(f"/jobs/{job_id}/again", {"mode": "fresh", "fresh_run_key": "k"})
     assert answer.status_code == 409 and "has been deleted" in answer.text

@@ -31,7 +31,7 @@ def test_the_page_says_that_the_service_works_on_it_and_lists_the_polls_once(
     page = ada.get(f"/jobs/{job}").text
     assert "The AI service is working on it." in page
     assert "Waiting for a free worker" not in page
-    assert page.count("Handed to the AI service") == page.count("Attempt 1 of 3 started.") == 1
+    assert page.count("Sent to the AI service") == page.count("Attempt 1 of 3 started.") == 1
     assert "resp_1" not in page
 
 
@@ -44,5 +44,5 @@ def test_what_comes_after_the_wait_is_told(ada: Person, bench: WebHarness, datab
         with database.transaction() as session:
             transitions.release(session, claim, reason=reason, interrupted=False)
     page = ada.get(f"/jobs/{job}").text
-    assert page.count("as many of our requests as we allow") == 1
+    assert page.count("our limit of parallel requests") == 1
     assert page.count("because the worker had to stop") == 1

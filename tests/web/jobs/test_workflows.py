@@ -57,9 +57,9 @@ def test_every_workflow_is_offered_with_its_hint_and_options_and_the_summary_is_
     page = eve.get("/").text
     assert re.findall(r'name="workflow" value="(\w+)"', page) == ["summary", "action_items", "questions_answered"]
     assert chosen(page) == ["summary"]
-    assert "What shall be made of it?" in page and "Who must do what by when, as a table." in page
+    assert "What would you like to get?" in page and "Who must do what by when, as a table." in page
     assert 'name="summary-length" value="medium" checked' in page
-    assert '<textarea id="questions_answered-questions"' in page and "One a line, up to five." in page
+    assert '<textarea id="questions_answered-questions"' in page and "One per line, up to five." in page
     names = re.findall(r'(?:radio|textarea|select)[^>]* name="([^"]+)"', page)
     assert all(name.split("-")[0] in ("workflow", "text", "summary", "questions_answered") for name in names), names
 
@@ -67,7 +67,7 @@ def test_every_workflow_is_offered_with_its_hint_and_options_and_the_summary_is_
 def test_without_an_ai_service_there_is_nothing_to_choose(ada: Person) -> None:
     page = ada.get("/").text
     assert 'name="workflow"' not in page and "action_items" not in page
-    assert 'name="summary-length" value="medium" checked' in page and "What shall we summarise?" in page
+    assert 'name="summary-length" value="medium" checked' in page and "Upload or paste a document" in page
 
 
 def test_what_needs_an_ai_service_is_refused_in_words_where_there_is_none(
@@ -99,7 +99,7 @@ def test_lines_that_will_not_do_are_refused_beside_the_field_and_everything_is_k
     fields = {**QUESTIONS, "questions_answered-questions": typed, "title": "My title", "summary-length": "long"}
     answer = eve.paste("Minutes of May.", **fields)
     assert answer.status_code == 422
-    message = "Write at least one line and at most 5, of at most 300 characters each."
+    message = "Write one to 5 lines of up to 300 characters each."
     assert f'<p class="error" id="questions_answered-questions-error">{message}</p>' in answer.text
     assert 'aria-describedby="questions_answered-questions-hint questions_answered-questions-error"' in answer.text
     assert chosen(answer.text) == ["questions_answered"]
@@ -111,7 +111,7 @@ def test_lines_that_will_not_do_are_refused_beside_the_field_and_everything_is_k
 
 def test_an_unknown_workflow_is_refused_and_the_first_is_marked(eve: Person, database: Database) -> None:
     answer = eve.paste(workflow="nothing")
-    assert answer.status_code == 422 and "There is no such workflow." in answer.text
+    assert answer.status_code == 422 and "This workflow does not exist." in answer.text
     assert chosen(answer.text) == ["summary"] and jobs(database) == 0
 
 
@@ -157,10 +157,10 @@ def test_a_program_is_told_which_option_is_wrong(
 def test_a_job_whose_work_needs_what_is_gone_is_not_offered_again(eve: Person, ada: Person, database: Database) -> None:
     job_id = job_id_in(eve.paste("Minutes.", workflow="action_items"))
     eve.post(f"/jobs/{job_id}/cancel")
-    assert "Do it after all" in eve.get(f"/jobs/{job_id}").text
-    assert "after all" not in ada.get(f"/jobs/{job_id}").text
+    assert "Run anyway" in eve.get(f"/jobs/{job_id}").text
+    assert "anyway" not in ada.get(f"/jobs/{job_id}").text
     refused = ada.post(f"/jobs/{job_id}/again", {"mode": "after-all"})
-    assert refused.status_code == 409 and "not done here any more" in refused.text
+    assert refused.status_code == 409 and "no longer available" in refused.text
 
 
 def test_the_list_says_what_was_wanted_where_it_is_no_summary(eve: Person) -> None:

@@ -120,9 +120,9 @@ def test_an_address_that_will_not_do_is_said_beside_the_field(
 ) -> None:
     for url, message in (
         ("http://ada.example.org/", "https://"),
-        ("https://127.0.0.1/", "open internet"),
-        ("https://[::ffff:10.0.0.1]/", "open internet"),
-        ("https://169.254.169.254/latest", "open internet"),
+        ("https://127.0.0.1/", "public internet"),
+        ("https://[::ffff:10.0.0.1]/", "public internet"),
+        ("https://169.254.169.254/latest", "public internet"),
         ("https://ada:secret@example.org/", "password"),
         ('"><script>alert(1)</script>', "https://"),
         ("", "https://"),
@@ -139,8 +139,8 @@ def test_a_test_is_owed_and_its_outcome_is_shown(ada: Person, database: Database
     assert ada.post(f"{PAGE}/test", {"channel": "webhook"}).status_code == 303
     assert "on its way" in ada.get(PAGE).text
     for change, outcome in (
-        ("error_code = 'http_500'", "status 500. It is tried again"),
-        ("error_code = 'gone', gave_up_at = now()", "given up, since it said that it is gone"),
+        ("error_code = 'http_500'", "status 500. We’ll try again"),
+        ("error_code = 'gone', gave_up_at = now()", "we gave up, because it answered that it is gone"),
         ("error_code = NULL, gave_up_at = NULL, sent_at = now()", "sent."),
     ):
         with database.transaction() as session:
@@ -199,7 +199,7 @@ def test_a_webhook_that_was_switched_off_says_why_until_it_is_wanted_again(
     with database.transaction() as session:
         preferences.webhook_is_gone(session, account_id, HOOK, code="gone")
     page = ada.get(PAGE).text
-    assert f"{HOOK} answered 410, which means that it is gone for good. Nothing more is sent there." in page
+    assert f"{HOOK} answered 410, which means that it is gone for good. We no longer send anything there." in page
     assert "Send a test" not in page and ada.post(f"{PAGE}/test", {"channel": "webhook"}).status_code == 404
     assert 'value="https://ada.example.org/hook"' in page
     assert ada.post(f"{PAGE}/webhook", {"url": HOOK}).status_code == 201

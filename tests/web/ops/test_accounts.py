@@ -76,7 +76,7 @@ def test_the_list_and_the_account_show_numbers_and_no_document(
     listed = olga.get(f"{LIST}?q={email}").text
     assert re.search(r"2 12,345 of 20,000 its own", words(listed))
     shown = olga.get(f"{LIST}/{ada.id}").text
-    assert "Documents in the works 2 no limit the site" in words(shown)
+    assert "Documents in progress 2 no limit the site" in words(shown)
     assert "Tokens used this month 12,345 20,000 an operator" in words(shown)
     assert f'href="/ops/jobs?account={ada.id}"' in shown
     assert "secret" not in listed + shown and "pier" not in listed + shown

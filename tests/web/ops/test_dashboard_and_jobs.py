@@ -106,7 +106,7 @@ def test_each_trouble_is_an_alarm(olga: Person, bench: WebHarness, database: Dat
         lanes.stop(session, f"{factories.QUEUE}:local", category=Category.QUOTA, code=None)
     said = " ".join(alarms(olga.get("/ops").text))
     for words in (
-        "1 job lost its way",
+        "1 orphaned job",
         "The way to the AI service is stopped",
         "1 delivery overdue",
         "longer than usual",

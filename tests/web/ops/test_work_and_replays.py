@@ -165,7 +165,7 @@ def test_people_are_told_of_a_pause_and_may_hand_in(
         answer = ada.get(address, headers=HX)
         assert answer.status_code == 200, "the row is as it was, but the page has something new to say"
         assert str(messages.PAUSED_JOB) in words(answer.text)
-        for false_alarm in ("no worker", "longer than usual", "cannot be reached"):
+        for false_alarm in ("no worker", "longer than usual", "can’t be reached"):
             assert false_alarm not in answer.text
         assert "olga" not in answer.text and "a note for" not in answer.text
         assert ada.get(poll_address(answer.text), headers=HX).status_code == 204
@@ -199,7 +199,7 @@ def test_messages_held_back_by_a_limit_are_not_called_an_outage(
                 "UPDATE deliveries SET dispatched_at = NULL, not_before = now() - interval '20 s', due_at = not_before"
             )
         )
-    assert "cannot be reached" not in ada.get(f"/jobs/{waits}").text
+    assert "can’t be reached" not in ada.get(f"/jobs/{waits}").text
     now = words(olga.get("/ops").text)
     assert "At most 1 at once" in now and "No alarm." in now
 

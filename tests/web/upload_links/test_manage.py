@@ -56,7 +56,7 @@ def test_a_link_is_made_shown_once_and_listed_and_its_form_takes_documents(
     page = ada.get(PAGE).text
     assert "/embed/" not in page, "it was shown once"
     assert "Contact &lt;b&gt;page" in page and "<b>page" not in page
-    assert "Open. 1 of 3 documents handed in. Summary." in words(page)
+    assert "Open. 1 of 3 documents submitted. Summary." in words(page)
     assert f"Shown on {SITE}, https://blog.example.org:8443." in words(page)
 
 
@@ -72,9 +72,9 @@ def test_a_link_for_no_site_has_one_line_and_works_on_its_own_page(ada: Person) 
     [
         ("name", "  ", "Give the link a name"),
         ("life", "century", "Choose how long"),
-        ("max_uses", "0", "a number of documents from 1 to 10,000"),
-        ("max_uses", "10001", "a number of documents from 1 to 10,000"),
-        ("max_uses", "²", "a number of documents from 1 to 10,000"),
+        ("max_uses", "0", "a number from 1 to 10,000"),
+        ("max_uses", "10001", "a number from 1 to 10,000"),
+        ("max_uses", "²", "a number from 1 to 10,000"),
         ("frame_origins", "http://www.example.org", "is not an address like"),
         ("frame_origins", "https://*.example.org", "is not an address like"),
         ("frame_origins", "https://user:pass@example.org", "is not an address like"),
@@ -82,7 +82,7 @@ def test_a_link_for_no_site_has_one_line_and_works_on_its_own_page(ada: Person) 
         ("frame_origins", '"><script>alert(1)</script>', "is not an address like"),
         ("frame_origins", " ".join(f"s{n}.example.org" for n in range(11)), "at most 10 sites"),
         ("return_url", "javascript:alert(1)", "starts with https://"),
-        ("workflow", "nothing", "There is no such workflow."),
+        ("workflow", "nothing", "This workflow does not exist."),
         ("summary-length", "huge", ""),
     ],
 )
@@ -123,7 +123,7 @@ def test_many_links_come_by_pages_and_too_many_are_refused(
     for n in range(21):
         assert ada.post(PAGE, {**FIELDS, "name": f"Link {n:02}"}).status_code == 201
     full = ada.post(PAGE, FIELDS)
-    assert full.status_code == 409 and "open links already" in full.text
+    assert full.status_code == 409 and "already have" in full.text
     first = ada.get(PAGE).text
     assert "Link 20" in first and "Link 00" not in first
     [older] = re.findall(r'rel="next" href="([^"]+)"', first)

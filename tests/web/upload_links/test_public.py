@@ -91,7 +91,7 @@ def test_a_file_is_handed_in(opens: Opens, database: Database) -> None:
     ("fields", "message", "status"),
     [
         ({"text": ""}, "Choose a file or paste some text", 422),
-        ({"text": "x" * 200_001}, "200,000 is the most", 422),
+        ({"text": "x" * 200_001}, "The limit is 200,000", 422),
         ({"text": "", "file": (b"\x89PNG\r\n\x1a\n0000", "a.png")}, "This is a picture", 422),
         ({"text": "<b>kept</b>", "proof": ""}, "The form was open for too long", 400),
         ({"text": "<b>kept</b>", "proof": "x.y.z"}, "The form was open for too long", 400),
@@ -118,7 +118,7 @@ def test_too_large_is_said_in_the_frame(program: Program, make_app) -> None:
     for size in (2049, 2_000_000):
         answer = sender.send("", file=FileStorage(io.BytesIO(b"x" * size), "a.txt"))
         assert (answer.status_code, ancestors(answer)) == (413, SITE)
-        assert "larger than 2 kB" in answer.text
+        assert "The limit is 2 kB" in answer.text
 
 
 def test_the_same_form_twice_is_one_job_and_one_use(opens: Opens, database: Database) -> None:
@@ -162,7 +162,7 @@ def test_a_form_of_yesterday_is_no_proof(opens: Opens, database: Database, monke
     [
         ({"expires_at": func.now()}, "This form has expired"),
         ({"revoked_at": func.now()}, "This form was closed"),
-        ({"uses": 1}, "Nothing more can be handed in here"),
+        ({"uses": 1}, "No more documents can be submitted here"),
     ],
     ids=["expired", "revoked", "used up"],
 )
@@ -243,7 +243,7 @@ def test_the_result_is_shown_only_where_the_owner_says_so(
     download = f"{sent.location.partition('?')[0]}/result.md"
     finish(database, bench)
     page = sender.see(sent)
-    assert "Whoever gave you this form has the result." in page.text and "pier</strong>" not in page.text
+    assert "The person who gave you this form has the result." in page.text and "pier</strong>" not in page.text
     assert sender.client.get(download).status_code == 404
     with database.transaction() as session:
         session.execute(update(UploadLink).values(show_result=True))
@@ -259,7 +259,7 @@ def test_the_page_polls_until_there_is_nothing_new(opens: Opens, database: Datab
     finish(database, bench)
     fragment = sender.client.get(address).text
     assert 'data-state="succeeded"' in fragment and "hx-get" not in fragment
-    assert "Hand in another document" in fragment and sender.path in fragment
+    assert "Submit another document" in fragment and sender.path in fragment
 
 
 def test_words_of_a_failure_are_for_the_sender(opens: Opens, database: Database, bench: WebHarness) -> None:
@@ -269,7 +269,7 @@ def test_words_of_a_failure_are_for_the_sender(opens: Opens, database: Database,
     with database.transaction() as session:
         transitions.fail(session, bench.claim(job_id), category=Category.QUOTA, code=None)
     page = sender.see(sent).text
-    assert "Quote the reference above to whoever gave you this form." in page
+    assert "Contact the person who gave you this form and quote the reference above." in page
     assert "operator" not in page and "budget" not in page
 
 
@@ -299,7 +299,7 @@ def test_one_address_cannot_send_without_end(opens: Opens, database: Database) -
     answer = sender.send()
     assert (answer.status_code, ancestors(answer)) == (429, SITE)
     assert int(answer.headers["Retry-After"]) <= 601
-    assert "That was too often." in answer.text and not rows(database, select(Job.id))
+    assert "Too many requests." in answer.text and not rows(database, select(Job.id))
 
 
 def test_titles_and_results_act_on_nothing(opens: Opens, database: Database, bench: WebHarness) -> None:

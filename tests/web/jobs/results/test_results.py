@@ -219,7 +219,7 @@ def test_what_was_uploaded_is_never_shown_as_a_page(ada: Person, name: str) -> N
     """Check that uploads are only downloaded: on this site's origin, foreign HTML or SVG could act as the site."""
     sent = ada.upload(UPLOADED[name], name)
     if sent.status_code == 422:
-        assert "picture" in sent.text or "kind of file" in sent.text
+        assert "picture" in sent.text or "file type" in sent.text
         return
     answer = ada.get(f"/jobs/{job_id_in(sent)}/original")
     assert answer.headers["Content-Type"] == "application/octet-stream"
@@ -306,6 +306,6 @@ def test_no_page_of_other_work_speaks_of_a_summary(ada: Person, bench: WebHarnes
     claim = bench.claim(job_id)
     for _ in ("claimed", "read"):
         page = ada.get(f"/jobs/{job_id}").text
-        assert "Your document is being worked on" in page or "being read" in page
+        assert "Working on your document" in page or "being read" in page
         assert not speaks_of_a_summary(page)
         bench.read(claim)
