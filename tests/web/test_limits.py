@@ -96,7 +96,7 @@ def test_of_several_files_those_beyond_the_limit_are_named_with_the_sentence(
     assert answer.status_code == 422 and jobs(database) == 2
     assert "2 documents submitted." in answer.text
     beyond = re.findall(
-        r'<p class="error"><bdi>([^<]+)</bdi>: <span>Documents handed in .*?: 2 of 2.*? at <time', answer.text
+        r'<p class="error"><bdi>([^<]+)</bdi>: <span>Documents submitted .*?: 2 of 2.*? at <time', answer.text
     )
     assert beyond == ["file-2.txt", "file-3.txt"]
 

@@ -224,7 +224,7 @@ def test_its_owner_links_an_account_by_its_password(
     answer = go(owner, f"{START}?link=yes&again=yes")
     assert (answer.status_code, answer.location) == (303, "/account")
     assert service.asked[-1]["prompt"] == "login"
-    assert "You can sign in with Harbour ID" in owner.get("/account").text
+    assert "You can now sign in with Harbour ID" in owner.get("/account").text
     fresh = Browser(app)
     assert go(fresh).status_code == 303 and who(fresh) == ADA
     assert fresh.post("/account/service/remove", page="/account").status_code == 303

@@ -48,7 +48,7 @@ def test_the_page_asks_before_anything_is_deleted(ada: Person, bench: WebHarness
     assert f'href="/jobs/{job_id}/delete"' in ada.get(f"/jobs/{job_id}").text
     page = ada.get(f"/jobs/{job_id}/delete")
     assert page.status_code == 200
-    assert "Harbour &lt;b&gt;report&lt;/b&gt;" in page.text and "1 job about it, with 1 saved result" in page.text
+    assert "Harbour &lt;b&gt;report&lt;/b&gt;" in page.text and "1 job and 1 saved result" in page.text
     assert f'action="/jobs/{job_id}/delete"' in page.text and f'href="/jobs/{job_id}">Keep it' in page.text
     assert "billed" not in page.text
     assert len(rows(database, select(Job.id))) == 1
@@ -58,7 +58,7 @@ def test_the_page_counts_every_job_about_the_document(ada: Person, database: Dat
     first = job_id_in(ada.paste("same", **{"summary-length": "short"}))
     job_id_in(ada.paste("same", **{"summary-length": "long"}))
     page = ada.get(f"/jobs/{first}/delete").text
-    assert "2 jobs about it, with no saved result" in page
+    assert "2 jobs and no saved result" in page
     assert "billed" not in page
     bench.claim(first)
     assert "What is already at the AI service may still be billed." in ada.get(f"/jobs/{first}/delete").text
