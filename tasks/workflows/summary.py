@@ -44,7 +44,7 @@ class Summary:
             "language",
             lazy("Language"),
             {
-                "document": lazy("Same as the document"),
+                "document": lazy("Same as document"),
                 "en": lazy("English"),
                 "de": lazy("German"),
                 "fr": lazy("French"),

@@ -60,7 +60,7 @@ def test_several_files_are_sent_one_by_one_and_the_list_follows_them_with_one_re
     with live_site.database.transaction() as session:
         assert session.execute(text("SELECT count(*) FROM jobs")).scalar_one() == 4
 
-    page.get_by_label("Words in the title").fill("two")
+    page.get_by_label("Words in title").fill("two")
     page.get_by_role("button", name="Search").click()
     expect(page.locator("#my-documents li")).to_have_count(1)
     expect(page.get_by_role("link", name="two.txt")).to_be_visible()
