@@ -27,8 +27,8 @@ def mark_lane(session: Session, lane: str, error: ProviderError) -> Closed | Non
     elif error.category is Category.RATE_LIMITED or (error.category, error.code) in COOLS_THE_LANE:
         lanes.cool(session, lane, seconds=error.retry_after_seconds, category=error.category, code=error.code)
     elif error.http_status is not None:
-        lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS)
-    return lanes.door(session, lane)
+        lanes.record_success(session, lane, spread_seconds=LANE_SPREAD_SECONDS)
+    return lanes.check(session, lane)
 
 
 def report_of_answer(answer: Answer) -> CallReport:

@@ -108,14 +108,14 @@ def status(settings: Settings) -> list[str]:
     with opened(settings) as database, database.transaction() as session:
         gate = delivery_gate.load(session, settings.queue_name)
         active = delivery_gate.active(session, settings.queue_name)
-        closed = lanes.door(session, settings.lane)
+        closed = lanes.check(session, settings.lane)
         counts = job_views.jobs_by_state(session)
         orphans = job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds)
         workers = job_views.live_workers(
             session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
         )
         running = progress.running(session, settings.queue_name)
-        held_up = replays.held_up(session, settings.queue_name, settings.lane) if running else None
+        held_up = replays.wait_reason(session, settings.queue_name, settings.lane) if running else None
         begun = alerts.open_alerts(session, settings.queue_name)
     return [
         f"work: {gate_in_words(gate)}",

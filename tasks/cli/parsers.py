@@ -32,7 +32,7 @@ def add_replays(choices: Commands) -> None:
     replay.add_argument("--dry-run", action="store_true", help="only say what would happen")
     replay.add_argument(
         "--per-minute",
-        type=_number(1, replays.FASTEST_PER_MINUTE),
+        type=_number(1, replays.MAX_PER_MINUTE),
         default=PER_MINUTE,
         metavar="N",
         help=f"how many go back in a minute (default: {PER_MINUTE})",

@@ -12,7 +12,7 @@ from tasks.ledger.keys import reference_of
 from tasks.ledger.models.control import Cause
 from tasks.ledger.replays import progress as replays_progress
 from tasks.ledger.replays import replays, selection
-from tasks.ledger.replays.selection import Choice, Judged
+from tasks.ledger.replays.selection import Choice, Verdict
 from tasks.settings import Settings
 
 PER_MINUTE = 20
@@ -23,7 +23,7 @@ ALL_LEFT_ALONE = "Nothing is replayed."
 def dry_run(settings: Settings, names: Sequence[str], *, category: str | None, code: str | None) -> list[str]:
     """Return lines about what a replay of these jobs would do, by category, without a change."""
     with opened(settings) as database, database.transaction() as session:
-        evaluated = selection.judge(session, settings.queue_name, _choice(session, names, category, code))
+        evaluated = selection.evaluate(session, settings.queue_name, _choice(session, names, category, code))
     return [*groups_in_words(selection.grouped(evaluated), would=True), "This was a dry run: nothing was changed."]
 
 
@@ -43,7 +43,7 @@ def replay(
     """
     with opened(settings) as database, database.transaction() as session:
         choice = _choice(session, names, category, code)
-        evaluated = selection.judge(session, settings.queue_name, choice)
+        evaluated = selection.evaluate(session, settings.queue_name, choice)
         lines = groups_in_words(selection.grouped(evaluated), would=False)
         lines += [_line(job) for job in evaluated if names]
         if all(job.why for job in evaluated):
@@ -58,7 +58,7 @@ def replay(
             per_minute=per_minute,
             terms=settings.replay_terms,
         )
-        held_up = replays.held_up(session, settings.queue_name, settings.lane)
+        held_up = replays.wait_reason(session, settings.queue_name, settings.lane)
     lines.append(f"replay {replay_id.hex[:8]}: {per_minute} a minute, by the workers. Watch it with `jobs replays`.")
     return lines if held_up is None else [*lines, HELD_UP[held_up]]
 
@@ -85,6 +85,6 @@ def _choice(session: Session, names: Sequence[str], category: str | None, code: 
     return Choice([find(session, name) for name in names], category, code)
 
 
-def _line(job: Judged) -> str:
+def _line(job: Verdict) -> str:
     verdict = "to be replayed" if job.why is None else f"left alone, {LEFT_ALONE[job.why]}"
     return f"{reference_of(job.job_id)}  {verdict}"

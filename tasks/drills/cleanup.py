@@ -73,7 +73,7 @@ def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
         session.execute(delete(Job).where(Job.account_id == account_id))
         session.execute(delete(Document).where(Document.account_id == account_id))
         if account_id is not None:
-            limits.forget_account(session, account_id)
+            limits.delete_usage(session, account_id)
         session.execute(delete(Worker).where(Worker.queue == names.queue))
         session.execute(delete(Lane).where(Lane.name.startswith(f"{names.queue}:", autoescape=True)))
         session.execute(text("DELETE FROM accounts WHERE id = :id"), {"id": account_id})

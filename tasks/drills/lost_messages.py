@@ -27,7 +27,7 @@ def redis_forgot(stage: Stage) -> None:
     jobs = [stage.submit() for _ in range(6)]
     stage.worker(slots=1)
     stage.wait_for_requests(1)
-    stage.wait_until(lambda: stage.queue.depth() == fair_order.SPARE, "as many others in the queue as it is to have")
+    stage.wait_until(lambda: stage.queue.depth() == fair_order.PREFETCH, "as many others in the queue as it is to have")
     stage.queue.forget_everything(jobs)
     stage.struck()
     stage.fake.release()

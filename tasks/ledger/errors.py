@@ -49,7 +49,7 @@ class AttemptTimedOut(BaseException):
     """
 
 
-class CancelAsked(Exception):
+class CancelRequested(Exception):
     """Raised when the claim is valid but the owner has cancelled the job: stop, and hand the job back."""
 
 

@@ -116,7 +116,7 @@ class Withdrawals:
                 continue
             with self._transaction() as session:
                 if kept.call_id is None:
-                    responses.settle_left(session, kept.response_id)
+                    responses.note_left_deleted(session, kept.response_id)
                 else:
                     responses.note_deleted(session, kept.call_id)
             deleted += 1

@@ -82,7 +82,7 @@ def _connections(session: Session, settings: Settings, workers: int) -> Finding:
 
 def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
     orphans = job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds)
-    closed = lanes.door(session, settings.lane)
+    closed = lanes.check(session, settings.lane)
     lane = "open" if closed is None else str(closed.state)
     return [
         Finding(

@@ -19,7 +19,7 @@ from tasks.database import Database, is_out_of_reach
 from tasks.fault_points import fault_point
 from tasks.intake import IntakePool, Limits, ReadAbandoned
 from tasks.ledger.calls import calls
-from tasks.ledger.errors import AttemptTimedOut, CancelAsked, Category, ClaimLost, JobError
+from tasks.ledger.errors import AttemptTimedOut, CancelRequested, Category, ClaimLost, JobError
 from tasks.ledger.jobs import checkpoints, transitions
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.reports import job_views
@@ -80,7 +80,7 @@ class AttemptRunner:
             return self._succeed()
         except Stopped as stopped:
             return self._hand_back(stopped.reason)
-        except CancelAsked:
+        except CancelRequested:
             return self._hand_back(StopReason.CANCEL)
         except LaneClosed as closed:
             return self._wait_for_lane(closed)

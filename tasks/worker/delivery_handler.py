@@ -41,7 +41,7 @@ class DeliveryHandler:
         settings, database = self.tools.settings, self.tools.database
         if self.closed.is_set():
             with database.transaction() as session:
-                outbox.hand_over_again(session, job_id)
+                outbox.reschedule(session, job_id)
             return "not taken: shutting down"
         claim = database.persist(
             lambda session: transitions.claim(

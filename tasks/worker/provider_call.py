@@ -165,7 +165,7 @@ class RecordedCall:
         fault_point("worker.response_started")
         self._persist(lambda session: calls.note_response(session, call_id, response_id, lane))
         fault_point("worker.response_saved")
-        self._persist(lambda session: lanes.answered(session, lane, spread_seconds=LANE_SPREAD_SECONDS))
+        self._persist(lambda session: lanes.record_success(session, lane, spread_seconds=LANE_SPREAD_SECONDS))
         raise WaitsAtProvider(poll_delay(0))
 
     def _poll_response(self, pending: OpenResponse) -> Answer:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from tasks.database import Persist
 from tasks.fault_points import fault_point
 from tasks.ledger.calls import calls, lanes
-from tasks.ledger.errors import CancelAsked, ClaimLost
+from tasks.ledger.errors import CancelRequested, ClaimLost
 from tasks.ledger.jobs import checkpoints
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.jobs.transitions import LANE_SPREAD_SECONDS
@@ -172,7 +172,7 @@ class Steps:
 
         def save(session: Session) -> None:
             calls.close_call(session, answered.call_id, answered.report)
-            lanes.answered(session, self._settings.lane, spread_seconds=LANE_SPREAD_SECONDS)
+            lanes.record_success(session, self._settings.lane, spread_seconds=LANE_SPREAD_SECONDS)
             next_step = "summarise" if counted.left > 1 else "save"
             done = min(counted.done + 1, counted.total)
             checkpoints.save(
@@ -182,7 +182,7 @@ class Steps:
         with self._saving:  # one at a time, so that the shown progress only grows
             try:
                 self._persist(save)
-            except (CancelAsked, ClaimLost):
+            except (CancelRequested, ClaimLost):
                 # The answer is not needed any more, but the call and its cost must still be recorded.
                 self._persist(lambda session: calls.close_call(session, answered.call_id, answered.report))
                 raise

@@ -38,7 +38,7 @@ def explain_all(connection: Connection, statements: list[Statement]) -> list[Exp
 
 
 def test_no_page_reads_it_all(app: Flask, engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.ledger.reports.job_search.MOST_LOOKED_AT", 60)
+    monkeypatch.setattr("tasks.ledger.reports.job_search.MAX_CHECKED", 60)
     monkeypatch.setattr("webapp.ops.jobs.PAGE", 10)
     monkeypatch.setattr(pages, "PAGES_DEEP", 3)
     with engine.begin() as connection:

@@ -31,7 +31,7 @@ from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http.security import safe_next
 from webapp.models import Account, Invitation
-from webapp.notifications.outgoing import owe_mail
+from webapp.notifications.outgoing import enqueue_mail
 from webapp.services import services
 
 log = structlog.get_logger()
@@ -126,10 +126,10 @@ def owe_link(address: str, invitation: Invitation | None) -> None:
     with transaction() as database:
         known = account_with(database, address)
         if not may_send:
-            outbox.enqueue_for_operators(database, queue=services().settings.queue_name, what="registration.confirm")
+            outbox.enqueue_to_nobody(database, queue=services().settings.queue_name, what="registration.confirm")
             return
         facts = {"address": address, "invitation": "" if invitation is None else invitation.id.hex}
-        owe_mail(
+        enqueue_mail(
             database,
             address,
             "registration.confirm" if known is None else "registration.known",

@@ -31,10 +31,10 @@ from webapp.http.errors import PAGES, problem
 from webapp.http.long_polling import LONGEST_WAIT_SECONDS, Ended
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, messages
-from webapp.jobs.deletion import forget_document_of
+from webapp.jobs.deletion import delete_document_of_job
 from webapp.jobs.document_input import SubmittedDocument, read_file, read_text
 from webapp.jobs.submission import options_of, submit, usable_key, workflow_of
-from webapp.jobs.usage import told_usage, usage_json
+from webapp.jobs.usage import reported_usage, usage_json
 from webapp.limits import usage_of_account
 from webapp.services import services
 
@@ -181,7 +181,7 @@ def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
 @api.delete("/jobs/<uuid:job_id>")
 def delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """Delete the job's document, with every job about it, their results and their history."""
-    if not forget_document_of(job_id, g.account_id):
+    if not delete_document_of_job(job_id, g.account_id):
         raise Problem(problem(404, NO_SUCH_JOB))
     return Response(status=204)
 
@@ -249,7 +249,7 @@ def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]
     if not settings.show_cost_to_owner:
         return {}
     spending = job_views.spending_of(session, [job.id for job in found], g.account_id)
-    used = {job_id: told_usage(calls, settings) for job_id, calls in spending.items()}
+    used = {job_id: reported_usage(calls, settings) for job_id, calls in spending.items()}
     return {job_id: usage for job_id, usage in used.items() if usage is not None}
 
 

@@ -19,7 +19,7 @@ from webapp.jobs.submission import options_of, workflow_of
 from webapp.services import services
 from webapp.text.strings import cut, one_line
 from webapp.upload_links import links
-from webapp.upload_links.links import Link, Terms, TooManyLinks
+from webapp.upload_links.links import Link, LinkTerms, TooManyLinks
 
 FIELDS = ("name", "workflow", "options", "expires_in", "max_uses", "frame_origins", "return_url", "show_result")
 
@@ -33,12 +33,12 @@ def create_upload_link() -> ResponseReturnValue:
     """
     fields = body_fields(FIELDS)
     workflow = workflow_of(text_of(fields, "workflow", "summary"))
-    terms = Terms(
+    terms = LinkTerms(
         name=_name(fields),
         workflow=workflow.name,
         options=options_of(workflow, options_in(fields, workflow)),
-        expires_in_seconds=number_of(fields, "expires_in", links.EXPIRES_IN, links.SHORTEST, links.LONGEST),
-        max_uses=number_of(fields, "max_uses", 1, 1, links.MOST_USES),
+        expires_in_seconds=number_of(fields, "expires_in", links.EXPIRES_IN, links.MIN_SECONDS, links.MAX_SECONDS),
+        max_uses=number_of(fields, "max_uses", 1, 1, links.MAX_USES),
         frame_origins=_origins(fields),
         return_url=_return_url(fields),
         show_result=flag_of(fields, "show_result"),
@@ -47,7 +47,7 @@ def create_upload_link() -> ResponseReturnValue:
         with transaction() as session:
             link_id = links.make_link(session, g.account_id, terms, kept_days=services().settings.retention_days)
     except TooManyLinks:
-        detail = f"There are {links.MOST_LINKS} open ones. Revoke some first."
+        detail = f"There are {links.MAX_LINKS} open ones. Revoke some first."
         raise Problem(problem(409, "There are too many upload links", detail)) from None
     response = json_response(link_json(_link(link_id)), 201)
     response.headers["Location"] = url_for("api.show_upload_link", link_id=link_id)
@@ -57,16 +57,16 @@ def create_upload_link() -> ResponseReturnValue:
 def _name(fields: dict[str, Any]) -> str | None:
     if fields.get("name") is None:
         return None
-    return cut(one_line(text_of(fields, "name", "")), links.LONGEST_NAME) or None
+    return cut(one_line(text_of(fields, "name", "")), links.MAX_NAME_LENGTH) or None
 
 
 def _origins(fields: dict[str, Any]) -> list[str]:
     given = fields.get("frame_origins", [])
-    well = isinstance(given, list) and len(given) <= links.MOST_ORIGINS and all(isinstance(one, str) for one in given)
+    well = isinstance(given, list) and len(given) <= links.MAX_ORIGINS and all(isinstance(one, str) for one in given)
     if not well or not all(map(links.is_origin, given)):
         raise NotAccepted(
             "frame_origins_wrong",
-            f"frame_origins must be a list of at most {links.MOST_ORIGINS} origins like https://www.example.org.",
+            f"frame_origins must be a list of at most {links.MAX_ORIGINS} origins like https://www.example.org.",
             field="frame_origins",
         )
     return list(dict.fromkeys(given))

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts import disabled
 from tasks.ledger.accounts.disabled import is_disabled
-from tasks.ledger.history.audit_log import write_down
+from tasks.ledger.history.audit_log import record
 from tasks.ledger.models.control import Decided
 from webapp.auth import accounts
 from webapp.models import Account, Role
@@ -115,4 +115,4 @@ def _require_another_operator(session: Session, account: Account, deciding: Deci
 
 
 def _record(session: Session, what: Decided, account: Account, deciding: Deciding, **facts: object) -> None:
-    write_down(session, deciding.queue, what, by=deciding.by, note=deciding.reason, account=str(account.id), **facts)
+    record(session, deciding.queue, what, by=deciding.by, note=deciding.reason, account=str(account.id), **facts)

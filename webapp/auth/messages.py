@@ -1,4 +1,4 @@
-"""What people read about passwords."""
+"""Texts about passwords, for users."""
 
 from __future__ import annotations
 

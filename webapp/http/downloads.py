@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from flask import Response
 
-from webapp.http.file_names import LONGEST, stem_and_ending
+from webapp.http.file_names import MAX_LENGTH, stem_and_ending
 from webapp.text.strings import one_line
 
 
@@ -19,7 +19,7 @@ def attachment(content: bytes, filename: str, content_type: str) -> Response:
 def attachment_header(filename: str) -> str:
     """Return the Content-Disposition of a download under this name, in whatever letters it is written (RFC 6266)."""
     stem, ending = stem_and_ending(one_line(filename).replace("/", "-").replace("\\", "-"))
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()[:LONGEST]
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()[:MAX_LENGTH]
     plain = "".join(letter if letter.isalnum() or letter in " .-_()" else "_" for letter in plain).strip(" .")
     if not plain.partition(".")[0]:
         plain = "document" + plain

@@ -6,7 +6,7 @@ import re
 
 from webapp.text.strings import cut
 
-LONGEST, MAX_BYTES = 120, 200
+MAX_LENGTH, MAX_BYTES = 120, 200
 _ENDING = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,10}\Z")
 
 
@@ -19,4 +19,4 @@ def stem_and_ending(name: str) -> tuple[str, str]:
     ending = found[0] if found else ""
     stem = name.removesuffix(ending)
     fits = stem.encode()[: MAX_BYTES - len(ending)].decode(errors="ignore")
-    return cut(stem, min(len(fits), LONGEST - len(ending))), ending
+    return cut(stem, min(len(fits), MAX_LENGTH - len(ending))), ending

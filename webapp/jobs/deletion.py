@@ -9,7 +9,7 @@ from tasks.ledger.reports import job_views
 from webapp.database import transaction
 
 
-def forget_document_of(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
+def delete_document_of_job(job_id: uuid.UUID, account_id: uuid.UUID) -> bool:
     """Delete the document of a job, with all its jobs. Returns False if the account has no such job."""
     with transaction() as database:
         job = job_views.job_of(database, job_id, account_id)

@@ -19,7 +19,7 @@ from tasks.ledger.jobs.accept import NewDocument
 from tasks.settings import Settings
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import messages
-from webapp.jobs.titles import LONGEST, title_of_file, title_of_text
+from webapp.jobs.titles import MAX_TITLE_LENGTH, title_of_file, title_of_text
 from webapp.text.strings import cut, one_line
 
 ENDINGS = {Kind.MARKDOWN: "md"}
@@ -85,7 +85,7 @@ def read_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: 
 
 
 def _requested_title(title: str) -> str | None:
-    return cut(one_line(title), LONGEST) or None
+    return cut(one_line(title), MAX_TITLE_LENGTH) or None
 
 
 def _kind_of(content: bytes, name: str | None, field: str) -> Kind:

@@ -19,7 +19,7 @@ from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http.downloads import attachment
 from webapp.jobs import messages
-from webapp.jobs.deletion import forget_document_of
+from webapp.jobs.deletion import delete_document_of_job
 from webapp.jobs.results.docx import as_word
 from webapp.jobs.results.localized import shown
 from webapp.jobs.results.plain_text import as_text
@@ -126,7 +126,7 @@ def ask_to_delete(job_id: uuid.UUID) -> ResponseReturnValue:
 @login_required  # type: ignore[untyped-decorator]
 def delete(job_id: uuid.UUID) -> ResponseReturnValue:
     """Delete the document of this job, with all its jobs."""
-    if not forget_document_of(job_id, current_account().id):
+    if not delete_document_of_job(job_id, current_account().id):
         abort(404)
     flash(str(messages.DOCUMENT_DELETED))
     return redirect(url_for("jobs.home"), 303)

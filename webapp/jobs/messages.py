@@ -59,7 +59,7 @@ SIGNED_OUT = lazy(
 
 @dataclass(frozen=True)
 class Failure:
-    """What happened, and what that means and what can be done."""
+    """A failure as a page shows it: what happened, what it means, and what you can do."""
 
     what: str
     so: str
@@ -221,7 +221,7 @@ def _blameless(filename: str | None) -> str:
 
 
 def is_passing(category: str | None) -> bool:
-    """Whether the same wish may go through later without anybody mending anything, so that the owner may try again."""
+    """Return True if the same job may succeed later with nothing repaired, so that the owner may try again."""
     return category in TRANSIENT or category in (Category.UNCERTAIN, Category.DEADLINE)
 
 
@@ -250,7 +250,7 @@ def needs_ai(title: str) -> str:
 
 
 def option_wrong(option: Option | None) -> str:
-    """What would have been right for an option; None: there is no option of that name."""
+    """Say what an option may be. Returns None if there is no option of that name."""
     if option is None:
         return str(NO_SUCH_OPTION)
     if isinstance(option, Choice):

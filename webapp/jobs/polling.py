@@ -42,8 +42,8 @@ def poll_of(session: Session, poll_state: PollState, job: JobView, settings: Set
     return Poll(
         # The row was read twice. The earlier revision is named, so that a change in between is polled for.
         revision=poll_state.revision,
-        seconds=interval_of(poll_state, settings),
-        tier=tier_of(session, poll_state, job.id, settings),
+        seconds=poll_interval(poll_state, settings),
+        tier=poll_tier(session, poll_state, job.id, settings),
         said=announcement_key(job),
     )
 
@@ -53,7 +53,7 @@ def announcement_key(job: JobView) -> str:
     return f"{job.state}-{job.attempt}"
 
 
-def interval_of(poll_state: PollState, settings: Settings) -> int:
+def poll_interval(poll_state: PollState, settings: Settings) -> int:
     """Return the seconds between two polls: few in the first minute, then more.
 
     While the job waits to be tried again, the interval gets shorter towards that time.
@@ -68,9 +68,9 @@ def interval_of(poll_state: PollState, settings: Settings) -> int:
     return 5 if age < 600 else 15
 
 
-def tier_of(session: Session, poll_state: PollState, job_id: uuid.UUID, settings: Settings) -> str:
+def poll_tier(session: Session, poll_state: PollState, job_id: uuid.UUID, settings: Settings) -> str:
     """Return everything but the revision that the page depends on, as one word."""
-    words = [str(interval_of(poll_state, settings))]
+    words = [str(poll_interval(poll_state, settings))]
     if poll_state.paused:
         return "-".join([*words, "paused"])
     if is_late(poll_state):
@@ -79,7 +79,7 @@ def tier_of(session: Session, poll_state: PollState, job_id: uuid.UUID, settings
             return "-".join([*words, "none"])
     if is_queue_away(session, poll_state):
         words.append("away")
-    before = before_of(session, poll_state, job_id)
+    before = jobs_before(session, poll_state, job_id)
     if before:
         words.append(f"before{min(before, messages.MOST_COUNTED + 1)}")
     return "-".join(words)
@@ -91,7 +91,7 @@ def is_late(poll_state: PollState) -> bool:
     return poll_state.state in WAITING and overdue is not None and overdue > LONGER_THAN_USUAL_SECONDS
 
 
-def before_of(session: Session, poll_state: PollState, job_id: uuid.UUID) -> int | None:
+def jobs_before(session: Session, poll_state: PollState, job_id: uuid.UUID) -> int | None:
     """Return how many jobs come before this one.
 
     Returns None if the job does not wait for its turn, or if an operator has paused the work.

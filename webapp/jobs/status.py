@@ -22,12 +22,13 @@ from tasks.workflows import WORKFLOWS, AsCsv
 from webapp.jobs import messages, timeline
 from webapp.jobs.document_facts import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.jobs.messages import BADGES, Failure
-from webapp.jobs.polling import Poll, before_of, is_late, is_queue_away, poll_of
+from webapp.jobs.polling import Poll, is_late, is_queue_away, poll_of
+from webapp.jobs.polling import jobs_before as before_of
 from webapp.jobs.results.localized import ShownResult, shown
 from webapp.jobs.results.provenance import provenance_of
 from webapp.jobs.submission import can_run_again, can_try_again
 from webapp.jobs.timeline import TimelineLine
-from webapp.jobs.usage import told_usage
+from webapp.jobs.usage import reported_usage
 from webapp.jobs.worker_presence import no_worker_seen
 from webapp.jobs.workflow_messages import WorkWords, description_of, title_of, words_of
 from webapp.text.numbers import number
@@ -249,7 +250,7 @@ def _beginning(session: Session, job: JobView, account_id: uuid.UUID) -> str | N
 
 
 def _usage(session: Session, job: JobView, account_id: uuid.UUID, settings: Settings) -> Usage | None:
-    return told_usage(job_views.spending_of(session, [job.id], account_id)[job.id], settings)
+    return reported_usage(job_views.spending_of(session, [job.id], account_id)[job.id], settings)
 
 
 def _email_preference(

@@ -27,7 +27,7 @@ from webapp.services import services
 
 log = structlog.get_logger()
 
-LONGEST_KEY = 200
+MAX_KEY_LENGTH = 200
 MAX_ROUNDS = 5
 """The owner cannot try a job again once it has failed in this many rounds of attempts."""
 
@@ -76,7 +76,7 @@ def options_in_form(workflow: Workflow, form: Mapping[str, str]) -> dict[str, An
 
 def usable_key(text: str | None) -> str | None:
     """Return a client's key if it can be stored; None if there is none, or if it is long or not printable ASCII."""
-    return text if text and len(text) <= LONGEST_KEY and text.isascii() and text.isprintable() else None
+    return text if text and len(text) <= MAX_KEY_LENGTH and text.isascii() and text.isprintable() else None
 
 
 def submit(

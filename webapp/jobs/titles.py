@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.i18n import lazy
 from webapp.text.strings import cut, one_line
 
-LONGEST = 200
+MAX_TITLE_LENGTH = 200
 FIRST_WORDS = 60
 NAMELESS = lazy("Untitled document")
 
@@ -17,7 +17,7 @@ def title_of_file(filename: str) -> str | None:
     """
     last = filename.replace("\\", "/").rpartition("/")[2]
     name = one_line(last)
-    return None if name.strip(". ") == "" else cut(name, LONGEST)
+    return None if name.strip(". ") == "" else cut(name, MAX_TITLE_LENGTH)
 
 
 def title_of_text(text: str) -> str:

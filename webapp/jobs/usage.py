@@ -15,7 +15,7 @@ from webapp.text.numbers import number
 SMALLEST = Decimal("0.0001")
 
 
-def told_usage(calls: Sequence[ProviderCall], settings: Settings) -> Usage | None:
+def reported_usage(calls: Sequence[ProviderCall], settings: Settings) -> Usage | None:
     """Return what a job used.
 
     Returns None if no AI service was called and none will be: an extract has no tokens to report.

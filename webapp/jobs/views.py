@@ -223,7 +223,7 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
             poll_state is not None
             and poll_state.revision == known
             and poll_state.seconds_to_deadline > 0
-            and polling.tier_of(database, poll_state, job_id, settings) == tier
+            and polling.poll_tier(database, poll_state, job_id, settings) == tier
         )
     if poll_state is None:
         return _gone(job_id)

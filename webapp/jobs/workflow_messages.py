@@ -11,7 +11,7 @@ from tasks.workflows import WORKFLOWS, Choice
 
 @dataclass(frozen=True)
 class WorkWords:
-    """What a page says of a workflow. `title` heads the result; the two stops are while it is made, and after."""
+    """The texts of a workflow. `title` heads the result; the two steps are for while it is made, and after."""
 
     title: str
     making: str
@@ -23,7 +23,7 @@ class WorkWords:
 
 
 def title_of(workflow: str) -> str:
-    """What people call it; its name where an older job names a workflow that is gone."""
+    """Return the title of a workflow; its name where an older job names a workflow that is gone."""
     known = WORKFLOWS.get(workflow)
     return workflow if known is None else str(known.title)
 
@@ -57,7 +57,7 @@ def mid_sentence(title: str) -> str:
 
 
 def description_of(job: JobView) -> str:
-    """What was wished for, in a few words: summary, medium, bullets."""
+    """Describe what was requested in a few words: summary, medium, bullets."""
     workflow = WORKFLOWS.get(job.workflow)
     if workflow is None:
         return job.workflow

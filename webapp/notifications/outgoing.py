@@ -12,7 +12,7 @@ from tasks.ledger.notifications import outbox as ledger
 from webapp.services import services
 
 
-def owe(
+def enqueue(
     database: Session,
     channel: Channel,
     target: str,
@@ -39,7 +39,7 @@ def owe(
     )
 
 
-def owe_mail(
+def enqueue_mail(
     database: Session,
     address: str,
     what: str,
@@ -49,4 +49,4 @@ def owe_mail(
     useful_for_seconds: float,
 ) -> None:
     """Enqueue a mail."""
-    owe(database, Channel.EMAIL, address, what, facts, account_id=account_id, useful_for_seconds=useful_for_seconds)
+    enqueue(database, Channel.EMAIL, address, what, facts, account_id=account_id, useful_for_seconds=useful_for_seconds)

@@ -26,7 +26,7 @@ from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.notifications import messages
-from webapp.notifications.outgoing import owe, owe_mail
+from webapp.notifications.outgoing import enqueue, enqueue_mail
 from webapp.services import services
 
 notices = Blueprint("notices", __name__)
@@ -88,7 +88,7 @@ def email() -> ResponseReturnValue:
         if confirmed:
             preferences.set_email(database, account.id, account.email, on=turn_on, language=language())
         elif turn_on:
-            owe_mail(
+            enqueue_mail(
                 database,
                 account.email,
                 "email.confirm",
@@ -171,7 +171,7 @@ def test() -> ResponseReturnValue:
             target = preference.email if channel is Channel.EMAIL else preference.webhook_url
         if target is None:
             abort(404)
-        owe(
+        enqueue(
             database,
             channel,
             target,

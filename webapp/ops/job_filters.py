@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tasks.ledger.errors import Category
-from tasks.ledger.reports.job_search import Wanted
+from tasks.ledger.reports.job_search import JobFilters
 from tasks.ledger.states import State
 from tasks.workflows import WORKFLOWS
 from webapp.auth.email_addresses import MAX_EMAIL_LENGTH, normal_email
@@ -34,7 +34,7 @@ NO_SUCH_ACCOUNT = "There is no account with this address or id."
 class Asked:
     """Holds the requested filters. `typed` refills the form; each error is shown beside its field."""
 
-    wanted: Wanted
+    wanted: JobFilters
     typed: dict[str, str]
     errors: dict[str, str] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ def read(session: Session, arguments: Mapping[str, str]) -> Asked:
     typed = {name: value for name, value in given.items() if value}
     state, category, age = typed.get("state", ""), typed.get("category", ""), AGES.get(typed.get("age", ""))
     asked = Asked(
-        Wanted(
+        JobFilters(
             state=State(state) if state in set(State) else None,
             category=category if category in set(Category) else None,
             account_id=account_of(session, typed["account"]) if "account" in typed else None,

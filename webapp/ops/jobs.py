@@ -96,7 +96,7 @@ def jobs() -> ResponseReturnValue:
         asked = job_filters.read(database, request.args)
         listed = job_search.Page([], None, False)
         if not asked.errors:
-            listed = job_search.page(database, asked.wanted, limit=PAGE, before=before)
+            listed = job_search.list_page(database, asked.wanted, limit=PAGE, before=before)
         emails = job_filters.emails_of(database, {job.account_id for job in listed.jobs})
     return render_template(
         "ops/jobs.html",
@@ -150,8 +150,8 @@ def job_page(job_id: uuid.UUID, opened: Opened | None = None, error: str | None 
         if record.job.error_category
         else None,
         costs={call_id: money(cost) for call_id, cost in costs.items() if cost is not None},
-        most_rows=inspection.MOST_ROWS,
-        most_characters=inspection.MOST_CHARACTERS,
+        most_rows=inspection.MAX_ROWS,
+        most_characters=inspection.MAX_CHARACTERS,
         who=timeline.who_did,
         opened=opened,
         error=error,

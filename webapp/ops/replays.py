@@ -33,7 +33,7 @@ NEWEST = 20
 MAX_ITEMS = 100
 CAUSE_MISSING = "Choose why these may go through now."
 NOTE_MISSING = "Say why, in a few words. The history keeps it."
-RATE_WRONG = f"Write a number from 1 to {replays.FASTEST_PER_MINUTE}."
+RATE_WRONG = f"Write a number from 1 to {replays.MAX_PER_MINUTE}."
 
 
 @ops_replays.get("", endpoint="replays")
@@ -58,15 +58,15 @@ def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
     """Render the outcome for each category, and the form, with each error beside its field."""
     settings = services().settings
     with transaction() as database:
-        evaluated = selection.judge(database, settings.queue_name, choice)
-        held_up = replays.held_up(database, settings.queue_name, settings.lane)
+        evaluated = selection.evaluate(database, settings.queue_name, choice)
+        held_up = replays.wait_reason(database, settings.queue_name, settings.lane)
     return render_template(
         "ops/new_replay.html",
         choice=choice,
         groups=selection.grouped(evaluated),
         named=evaluated if choice.category is None else [],
         would=sum(item.why is None for item in evaluated),
-        most=selection.MOST_AT_ONCE,
+        most=selection.MAX_JOBS,
         held_up=HELD_UP.get(held_up or ""),
         left_alone=LEFT_ALONE,
         why=messages.failure_of,
@@ -75,7 +75,7 @@ def new_page(choice: Choice, errors: Mapping[str, str] | None = None) -> str:
         typed=request.form,
         errors=errors or {},
         per_minute=PER_MINUTE,
-        fastest=replays.FASTEST_PER_MINUTE,
+        fastest=replays.MAX_PER_MINUTE,
         longest_note=LONGEST_NOTE,
     )
 
@@ -88,12 +88,12 @@ def replay_begin() -> ResponseReturnValue:
     errors = {
         **({} if cause in set(Cause) else {"cause": CAUSE_MISSING}),
         **({} if note else {"note": NOTE_MISSING}),
-        **({} if rate and rate <= replays.FASTEST_PER_MINUTE else {"per_minute": RATE_WRONG}),
+        **({} if rate and rate <= replays.MAX_PER_MINUTE else {"per_minute": RATE_WRONG}),
     }
     if errors or rate is None:
         return new_page(choice, errors), 422
     with transaction() as database:
-        evaluated = selection.judge(database, settings.queue_name, choice)
+        evaluated = selection.evaluate(database, settings.queue_name, choice)
         replay_id = None
         if any(item.why is None for item in evaluated):
             replay_id = replays.begin(
@@ -135,7 +135,7 @@ def _progress(database: Session, replay_id: uuid.UUID) -> dict[str, object]:
     if progress is None:
         abort(404)
     running = progress.replay.state == ReplayState.RUNNING
-    held_up = replays.held_up(database, settings.queue_name, settings.lane) if running else None
+    held_up = replays.wait_reason(database, settings.queue_name, settings.lane) if running else None
     body = render_template(
         "ops/_replay_body.html",
         progress=progress,

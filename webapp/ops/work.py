@@ -42,7 +42,7 @@ def work_page(errors: Mapping[str, str] | None = None) -> str:
     settings = services().settings
     with transaction() as database:
         now = _now(database)
-        closed = lanes.door(database, settings.lane)
+        closed = lanes.check(database, settings.lane)
         newest = audit_log.newest(database, settings.queue_name, limit=5)
     return render_template(
         "ops/work.html",

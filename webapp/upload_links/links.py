@@ -24,11 +24,11 @@ from webapp.models import UploadLink, UploadLinkUse
 from webapp.services import site_origin
 from webapp.upload_links import signed_urls
 
-MOST_LINKS = 1000
+MAX_LINKS = 1000
 """The most open links of an account."""
-EXPIRES_IN, SHORTEST, LONGEST = 3600, 60, 365 * 24 * 3600
+EXPIRES_IN, MIN_SECONDS, MAX_SECONDS = 3600, 60, 365 * 24 * 3600
 """The lifetime of a link in seconds: the default, the shortest, and the longest."""
-MOST_USES, MOST_ORIGINS, LONGEST_ADDRESS, LONGEST_NAME = 10_000, 10, 2000, 60
+MAX_USES, MAX_ORIGINS, MAX_URL_LENGTH, MAX_NAME_LENGTH = 10_000, 10, 2000, 60
 # Only text that matches goes into a header, so that nothing can be injected there. http is for local development.
 ORIGIN = r"^(https://[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?$"
 ADDRESS = ORIGIN.removesuffix("$") + r"([/?#][!#$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?$"
@@ -52,7 +52,7 @@ class TooManyLinks(Exception):
 
 
 @dataclass(frozen=True)
-class Terms:
+class LinkTerms:
     """Represents what a link allows, and what is made of the documents.
 
     `return_url` is None if no way back is shown. `name` is shown only to the owner; None if the link has none.
@@ -100,7 +100,7 @@ def is_origin(text: str) -> bool:
 
 def is_address(text: str) -> bool:
     """Return True if the text is a URL that the pages may link back to."""
-    return len(text) <= LONGEST_ADDRESS and re.fullmatch(ADDRESS, text) is not None
+    return len(text) <= MAX_URL_LENGTH and re.fullmatch(ADDRESS, text) is not None
 
 
 def _links() -> Select[Any]:
@@ -113,7 +113,7 @@ def _links() -> Select[Any]:
     return select(UploadLink, state).execution_options(populate_existing=True)
 
 
-def make_link(session: Session, account_id: uuid.UUID, terms: Terms, *, kept_days: int) -> uuid.UUID:
+def make_link(session: Session, account_id: uuid.UUID, terms: LinkTerms, *, kept_days: int) -> uuid.UUID:
     """Make a link and return its id. Raises TooManyLinks.
 
     Deletes the account's links that ended more than `kept_days` ago: the documents from them are gone by then too.
@@ -127,7 +127,7 @@ def make_link(session: Session, account_id: uuid.UUID, terms: Terms, *, kept_day
     is_open = UploadLink.revoked_at.is_(None) & (UploadLink.expires_at > func.now())
     is_open &= UploadLink.uses < UploadLink.max_uses
     open_links = select(func.count()).select_from(UploadLink).where(UploadLink.account_id == account_id, is_open)
-    if session.execute(open_links).scalar_one() >= MOST_LINKS:
+    if session.execute(open_links).scalar_one() >= MAX_LINKS:
         raise TooManyLinks
     link_id = uuid.uuid4()
     link = UploadLink(

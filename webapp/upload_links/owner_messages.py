@@ -1,4 +1,4 @@
-"""What the owner of upload links reads about them, on their page."""
+"""Texts for the owner of upload links, on their page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tasks.i18n import _, lazy
 from webapp.text.numbers import number
-from webapp.upload_links.links import MOST_LINKS, MOST_ORIGINS, MOST_USES, LinkState
+from webapp.upload_links.links import MAX_LINKS, MAX_ORIGINS, MAX_USES, LinkState
 
 STATES: Mapping[LinkState, str] = {
     LinkState.OPEN: lazy("Open"),
@@ -29,15 +29,15 @@ RETURN_WRONG = lazy("Use a complete URL that starts with https://.")
 
 
 def uses_wrong() -> str:
-    return _("Enter a number from 1 to %(most)s.", most=number(MOST_USES))
+    return _("Enter a number from 1 to %(most)s.", most=number(MAX_USES))
 
 
 def too_many_sites() -> str:
-    return _("Enter up to %(most)s sites.", most=number(MOST_ORIGINS))
+    return _("Enter up to %(most)s sites.", most=number(MAX_ORIGINS))
 
 
 def too_many_links() -> str:
-    return _("You already have %(most)s open links. Revoke some first.", most=number(MOST_LINKS))
+    return _("You already have %(most)s open links. Revoke some first.", most=number(MAX_LINKS))
 
 
 def site_wrong(typed: str) -> str:

@@ -19,7 +19,7 @@ from webapp.services import services, site_origin
 from webapp.text.strings import cut, one_line
 from webapp.upload_links import links
 from webapp.upload_links import owner_messages as words
-from webapp.upload_links.links import Link, Terms, TooManyLinks
+from webapp.upload_links.links import Link, LinkTerms, TooManyLinks
 
 my_upload_links = Blueprint("my_upload_links", __name__)
 
@@ -95,10 +95,10 @@ def page(*, errors: Mapping[str, str] | None = None, made: Link | None = None) -
     )
 
 
-def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
+def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> LinkTerms | None:
     """Return the terms in the form. Returns None if a field is wrong, and adds the messages to `errors` by field."""
-    name = cut(one_line(form.get("name", "")), links.LONGEST_NAME)
-    uses = form_fields.number_in(form.get("max_uses", "").strip(), links.MOST_USES)
+    name = cut(one_line(form.get("name", "")), links.MAX_NAME_LENGTH)
+    uses = form_fields.number_in(form.get("max_uses", "").strip(), links.MAX_USES)
     life = words.LIVES.get(form.get("life", ""))
     return_url = form.get("return_url", "").strip()
     origins = _origins(form.get("frame_origins", ""), errors)
@@ -118,7 +118,7 @@ def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> Terms | None:
         return None
     if errors or uses is None or life is None:
         return None
-    return Terms(
+    return LinkTerms(
         name=name,
         workflow=workflow.name,
         options=options,
@@ -137,7 +137,7 @@ def _origins(typed: str, errors: dict[str, str]) -> list[str]:
     if wrong is not None:
         errors["frame_origins"] = words.site_wrong(cut(one_line(wrong), MAX_SHOWN_LENGTH))
     origins = list(dict.fromkeys(origin for _, origin in found if origin is not None))
-    if len(origins) > links.MOST_ORIGINS:
+    if len(origins) > links.MAX_ORIGINS:
         errors["frame_origins"] = words.too_many_sites()
     return origins
 

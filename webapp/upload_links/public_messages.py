@@ -1,4 +1,4 @@
-"""What people read who hand in a document by a link. They have no account here, so they are told what concerns them."""
+"""Texts for people who submit a document through a link. They have no account, and read only what concerns them."""
 
 from __future__ import annotations
 

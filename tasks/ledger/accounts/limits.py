@@ -238,7 +238,7 @@ def count_tokens(session: Session, account_id: uuid.UUID, tokens: int) -> None:
     )
 
 
-def forget_account(session: Session, account_id: uuid.UUID) -> None:
+def delete_usage(session: Session, account_id: uuid.UUID) -> None:
     """Delete all that was counted and set for an account. Its jobs must be deleted before."""
     for table in (AccountLimits, AcceptedJob, TokensOfMonth):
         session.execute(delete(table).where(table.account_id == account_id))

@@ -73,7 +73,7 @@ def ask(session: Session, name: str, *, limit: int, probe_seconds: float) -> Clo
     return _full(session, name, limit)
 
 
-def door(session: Session, name: str) -> Closed | None:
+def check(session: Session, name: str) -> Closed | None:
     """Return how the lane is closed, or None if it is open. Takes no lock: for a check before the work begins."""
     lane = session.execute(select(Lane).where(Lane.name == name)).scalar_one_or_none()
     return None if lane is None else _closed(session, lane)
@@ -142,7 +142,7 @@ def stop(session: Session, name: str, *, category: Category, code: str | None) -
     session.execute(statement.on_conflict_do_update(index_elements=[Lane.name], set_=values))
 
 
-def answered(session: Session, name: str, *, spread_seconds: float) -> int:
+def record_success(session: Session, name: str, *, spread_seconds: float) -> int:
     """Record that a call succeeded: a lane that was cooling down is open. Return how many waiting jobs are released."""
     opened = session.execute(
         update(Lane)
@@ -164,7 +164,7 @@ def resume(session: Session, name: str, *, by: str, spread_seconds: float) -> in
     return _release_waiting(session, name, spread_seconds) if opened else None
 
 
-def blocks(session: Session, job_id: uuid.UUID) -> Category | None:
+def closed_category(session: Session, job_id: uuid.UUID) -> Category | None:
     """Return the category for which the lane that this job waits for is closed. Returns None if it waits for none."""
     category = session.execute(
         select(Lane.category).join(Delivery, Delivery.lane == Lane.name).where(Delivery.job_id == job_id)

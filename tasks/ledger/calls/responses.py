@@ -117,7 +117,7 @@ def note_deleted(session: Session, call_id: uuid.UUID) -> None:
     session.execute(update(ProviderCall).where(ProviderCall.id == call_id).values(response_deleted_at=func.now()))
 
 
-def leave_behind(session: Session, jobs: Sequence[uuid.UUID]) -> None:
+def note_left_responses(session: Session, jobs: Sequence[uuid.UUID]) -> None:
     """Delete the calls of these jobs, and keep the ids of the responses that the provider still has.
 
     Call it before the jobs are deleted, with the jobs locked. The calls are deleted here and not by cascade, because
@@ -140,7 +140,7 @@ def leave_behind(session: Session, jobs: Sequence[uuid.UUID]) -> None:
         session.execute(insert(LeftResponse).on_conflict_do_nothing(), left)
 
 
-def have_deleted(session: Session, job_id: uuid.UUID) -> None:
+def note_content_deleted(session: Session, job_id: uuid.UUID) -> None:
     """Note the responses of a finished job whose content was deleted, to be deleted at the provider. The calls stay."""
     kept = select(ProviderCall.response_id, ProviderCall.lane).where(
         ProviderCall.job_id == job_id,
@@ -159,7 +159,7 @@ def left_behind(session: Session, *, lane: str, limit: int) -> list[KeptResponse
     return [KeptResponse(response_id, None) for response_id in rows]
 
 
-def settle_left(session: Session, response_id: str) -> None:
+def note_left_deleted(session: Session, response_id: str) -> None:
     """Record that the provider has deleted a response whose job was deleted here."""
     session.execute(delete(LeftResponse).where(LeftResponse.response_id == response_id))
 

@@ -18,7 +18,7 @@ from tasks.ledger.delivery import gate as delivery_gate
 from tasks.ledger.models import Delivery, Job, Worker
 from tasks.ledger.sql_intervals import seconds
 
-SPARE = 4
+PREFETCH = 4
 """Sets the number of messages beyond the free slots, so that a slot that becomes free finds a message at once."""
 MAX_RANKED = 5000
 """Limits the positions that are shown: with more deliveries owed, computing a position would take too long."""
@@ -47,7 +47,7 @@ def free_capacity(session: Session, queue: str) -> int:
     if gate.dispatch_stopped:
         return 0
     held_jobs = delivery_gate.active(session, queue)
-    capacity = max(0, _slots(session, queue) - held_jobs) + SPARE
+    capacity = max(0, _slots(session, queue) - held_jobs) + PREFETCH
     if gate.at_once is not None:
         capacity = min(capacity, gate.at_once - held_jobs)
     return max(0, capacity - session.execute(select(_sent(queue))).scalar_one())

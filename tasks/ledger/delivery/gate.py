@@ -75,7 +75,7 @@ def load(session: Session, queue: str) -> GateState:
     )
 
 
-def before(session: Session, job_id: uuid.UUID) -> GateState:
+def load_for_job(session: Session, job_id: uuid.UUID) -> GateState:
     """Return the state of the gate that this job has to pass."""
     return _state(
         session.execute(
@@ -110,7 +110,7 @@ def pause(session: Session, queue: str, *, by: str, note: str | None = None) -> 
     """Send nothing more to the queue. Messages that are there already may still be claimed. A drain stays a drain."""
     before = _lock_alone(session, queue)
     _set(session, queue, True, before.claims_stopped, before.at_once, by, note)
-    audit_log.write_down(session, queue, Decided.PAUSE, by=by, note=note, before=before.word)
+    audit_log.record(session, queue, Decided.PAUSE, by=by, note=note, before=before.word)
     return load(session, queue)
 
 
@@ -119,7 +119,7 @@ def drain(session: Session, queue: str, *, by: str, note: str | None = None) -> 
     before = _lock_alone(session, queue)
     _set(session, queue, True, True, before.at_once, by, note)
     held_jobs = active(session, queue)
-    audit_log.write_down(session, queue, Decided.DRAIN, by=by, note=note, before=before.word, active=held_jobs)
+    audit_log.record(session, queue, Decided.DRAIN, by=by, note=note, before=before.word, active=held_jobs)
     return held_jobs
 
 
@@ -134,7 +134,7 @@ def resume(
     if not before.shut and before.at_once == at_once:
         return None
     _set(session, queue, False, False, at_once, by, note)
-    audit_log.write_down(session, queue, Decided.RESUME, by=by, note=note, before=before.word, at_once=at_once)
+    audit_log.record(session, queue, Decided.RESUME, by=by, note=note, before=before.word, at_once=at_once)
     return before
 
 

@@ -171,7 +171,7 @@ def bring_forward(session: Session, job_id: uuid.UUID) -> None:
     )
 
 
-def hand_over_again(session: Session, job_id: uuid.UUID) -> None:
+def reschedule(session: Session, job_id: uuid.UUID) -> None:
     """Reschedule a delivery whose message arrived but was refused: it is due again now, or as soon as it may run."""
     session.execute(
         update(Delivery)

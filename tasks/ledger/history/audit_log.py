@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger.models.control import Decided, Decision
 
 
-def write_down(session: Session, queue: str, what: Decided, *, by: str, note: str | None, **facts: object) -> None:
+def record(session: Session, queue: str, what: Decided, *, by: str, note: str | None, **facts: object) -> None:
     """Record an operator's decision: who decided what, and why. Facts that are None are left out."""
     session.execute(
         insert(Decision).values(

@@ -66,7 +66,7 @@ def delete_account_content(session: Session, account_id: uuid.UUID) -> int:
     jobs = _delete_jobs(session, Job.account_id == account_id)
     session.execute(delete(Notice).where(Notice.account_id == account_id))
     preferences.delete_preferences(session, account_id)
-    limits.forget_account(session, account_id)
+    limits.delete_usage(session, account_id)
     session.execute(delete(Submission).where(Submission.account_id == account_id))
     session.execute(delete(Document).where(Document.account_id == account_id))
     return jobs
@@ -78,6 +78,6 @@ def _delete_jobs(session: Session, which: ColumnElement[bool]) -> int:
     Responses that the AI provider still keeps for them are noted, and deleted there by the next sweep.
     """
     jobs = session.execute(select(Job.id).where(which).order_by(Job.id).with_for_update()).scalars().all()
-    responses.leave_behind(session, jobs)
+    responses.note_left_responses(session, jobs)
     session.execute(delete(Job).where(Job.id.in_(jobs)))
     return len(jobs)

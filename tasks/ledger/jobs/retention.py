@@ -63,7 +63,7 @@ def delete_content(session: Session, job_id: uuid.UUID, *, days: int) -> bool:
     session.execute(delete(Result).where(Result.job_id == job_id))
     session.execute(delete(Submission).where(Submission.job_id == job_id))
     session.execute(update(Checkpoint).where(Checkpoint.job_id == job_id).values(text=""))
-    responses.have_deleted(session, job_id)
+    responses.note_content_deleted(session, job_id)
     still_kept = select(Job.id).where(Job.document_id == document.id, Job.content_deleted_at.is_(None)).exists()
     session.execute(
         update(Document)

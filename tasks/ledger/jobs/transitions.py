@@ -19,7 +19,7 @@ from tasks.ledger.accounts.disabled import is_disabled
 from tasks.ledger.calls import lanes
 from tasks.ledger.calls.calls import close_open_calls
 from tasks.ledger.delivery import gate, outbox
-from tasks.ledger.errors import CancelAsked, Category, ClaimLost
+from tasks.ledger.errors import CancelRequested, Category, ClaimLost
 from tasks.ledger.history.job_events import note
 from tasks.ledger.jobs.guarded_update import RELEASED_FIELDS, Claim, Refused, change_state, close_attempt
 from tasks.ledger.models import Attempt, Delivery, Job, Result
@@ -40,10 +40,10 @@ def claim(
     """
     gate_reason = gate.passes(session, job_id)
     if gate_reason is not None:
-        outbox.hand_over_again(session, job_id)
+        outbox.reschedule(session, job_id)
         return Refused(gate_reason)
     # A delivery that is not due yet keeps its own time; the UPDATE below refuses it.
-    if lanes.door(session, lane) is not None and outbox.is_due(session, job_id):
+    if lanes.check(session, lane) is not None and outbox.is_due(session, job_id):
         closed = lanes.check_and_lock(session, lane)
         if closed is not None:
             lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
@@ -93,7 +93,7 @@ def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
         outbox.bring_forward(session, job_id)
         return Refused("early")
     if disabled:
-        outbox.hand_over_again(session, job_id)
+        outbox.reschedule(session, job_id)
         return Refused("disabled")
     return Refused("not owed")
 
@@ -107,7 +107,7 @@ def progress(session: Session, claim: Claim, *, step: str, done: int, total: int
         raise _refused_progress(session, claim)
 
 
-def _refused_progress(session: Session, claim: Claim) -> CancelAsked | ClaimLost:
+def _refused_progress(session: Session, claim: Claim) -> CancelRequested | ClaimLost:
     """Return CancelAsked if the claim is valid but the job is to be cancelled, otherwise ClaimLost.
 
     After CancelAsked the worker hands the job back, and that ends it at once.
@@ -117,7 +117,7 @@ def _refused_progress(session: Session, claim: Claim) -> CancelAsked | ClaimLost
             Job.id == claim.job_id, Job.generation == claim.generation, Job.state == State.CANCEL_REQUESTED
         )
     ).scalar_one_or_none()
-    return ClaimLost() if cancelling is None else CancelAsked()
+    return ClaimLost() if cancelling is None else CancelRequested()
 
 
 def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, Any]) -> State:
@@ -320,8 +320,8 @@ def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
     That is the closed lane, the operator who has paused the work, or a free worker. The UPDATE compares the deadline
     again, since the job may have been replayed after it was found late. Returns None if it is not late or not waiting.
     """
-    lane_category = lanes.blocks(session, job_id)
-    late_code = "paused" if gate.before(session, job_id).shut else "not_done_in_time"
+    lane_category = lanes.closed_category(session, job_id)
+    late_code = "paused" if gate.load_for_job(session, job_id).shut else "not_done_in_time"
     category, code = (Category.DEADLINE, late_code) if lane_category is None else (lane_category, "lane_closed")
     return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=category, code=code)
 

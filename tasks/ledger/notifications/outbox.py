@@ -25,7 +25,7 @@ from tasks.ledger.states import TERMINAL, State
 PAUSES_SECONDS = (60, 300, 1800, 7200, 18_000, 28_800, 32_400)
 """Sets the pause after each try, about a day in all. The first is longer than a try that is in progress can take."""
 
-LONGEST_WAIT_SECONDS = 6 * 3600
+MAX_WAIT_SECONDS = 6 * 3600
 """Limits the pause that a receiver can ask for. With it the tries still end within two days."""
 
 TRIES = len(PAUSES_SECONDS) + 1
@@ -85,7 +85,7 @@ def enqueue(
     )
 
 
-def enqueue_for_operators(session: Session, *, queue: str, what: str) -> None:
+def enqueue_to_nobody(session: Session, *, queue: str, what: str) -> None:
     """Insert a notification without a receiver, which is given up at once: as much work as inserting a real one.
 
     So the time of a response does not reveal if an address is known. The address is not stored.
@@ -201,7 +201,7 @@ def failed(
     `LONGEST_WAIT_SECONDS`. A pause that is shorter than the planned one changes nothing, since the tries are limited.
     """
     if wait_seconds is not None:
-        _postpone_target(session, notice_id, min(wait_seconds, LONGEST_WAIT_SECONDS))
+        _postpone_target(session, notice_id, min(wait_seconds, MAX_WAIT_SECONDS))
     is_last: ColumnElement[bool] = true() if for_good else Notice.tries >= TRIES
     row = session.execute(
         update(Notice)

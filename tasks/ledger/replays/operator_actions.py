@@ -20,7 +20,7 @@ def open_lane(
     """Open a lane for an operator and return how many waiting jobs are released. Returns None if it was open."""
     released = lanes.resume(session, lane, by=by, spread_seconds=spread_seconds)
     if released is not None:
-        audit_log.write_down(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=released)
+        audit_log.record(session, queue, Decided.OPEN_LANE, by=by, note=note, lane=lane, let_go=released)
     return released
 
 
@@ -44,9 +44,7 @@ def set_limits(
         if getattr(before, limit) != getattr(after, limit)
     }
     if differences:
-        audit_log.write_down(
-            session, queue, Decided.SET_LIMITS, by=by, note=note, account=str(account_id), **differences
-        )
+        audit_log.record(session, queue, Decided.SET_LIMITS, by=by, note=note, account=str(account_id), **differences)
     return bool(differences)
 
 

@@ -18,12 +18,12 @@ from tasks.ledger.history import audit_log
 from tasks.ledger.jobs import transitions
 from tasks.ledger.models import Job
 from tasks.ledger.models.control import Cause, Decided, ItemOutcome, Replay, ReplayItem, ReplayState
-from tasks.ledger.replays.selection import FINISHED, WAITING, Choice, Judged, judge, judged
+from tasks.ledger.replays.selection import FINISHED, WAITING, Choice, Verdict, evaluate, evaluated_jobs
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import LaneState, State
 from tasks.ledger.terms import ReplayTerms
 
-FASTEST_PER_MINUTE = 600
+MAX_PER_MINUTE = 600
 
 
 def begin(
@@ -41,7 +41,7 @@ def begin(
 
     Jobs that would be left alone are recorded as such at once.
     """
-    chosen = judge(session, queue, choice)
+    chosen = evaluate(session, queue, choice)
     replay_id = uuid.uuid4()
     session.execute(
         insert(Replay).values(
@@ -56,7 +56,7 @@ def begin(
         )
     )
     _add_items(session, replay_id, chosen)
-    audit_log.write_down(
+    audit_log.record(
         session,
         queue,
         Decided.REPLAY,
@@ -73,7 +73,7 @@ def begin(
     return replay_id
 
 
-def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Judged]) -> None:
+def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Verdict]) -> None:
     now = session.execute(select(func.now())).scalar_one()
     items = [
         {
@@ -101,7 +101,7 @@ def carry_on(
     due while an operator has paused the work or the lane is stopped: the jobs would only wait until their deadlines
     passed. Locks the replay's row, and skips replays that another worker has locked.
     """
-    if held_up(session, queue, terms.lane) is not None:
+    if wait_reason(session, queue, terms.lane) is not None:
         return None
     replay = session.execute(
         select(Replay)
@@ -158,7 +158,7 @@ def _put_back(session: Session, replay: Replay, job_id: uuid.UUID, terms: Replay
 
     Returns None if it was put back, otherwise the reason for which it was left alone.
     """
-    row = session.execute(judged(without=replay.id).where(Job.id == job_id)).one_or_none()
+    row = session.execute(evaluated_jobs(without=replay.id).where(Job.id == job_id)).one_or_none()
     why = FINISHED if row is None else row.why
     if why is not None:
         return str(why)
@@ -192,11 +192,11 @@ def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:
     )
 
 
-def held_up(session: Session, queue: str, lane: str) -> str | None:
+def wait_reason(session: Session, queue: str, lane: str) -> str | None:
     """Return the reason for which the queue's replays wait: `paused` or `lane_stopped`. Returns None if they do not."""
     if gate.load(session, queue).shut:
         return "paused"
-    closed = lanes.door(session, lane)
+    closed = lanes.check(session, lane)
     return "lane_stopped" if closed is not None and closed.state is LaneState.STOPPED else None
 
 
@@ -204,7 +204,7 @@ def stop(session: Session, queue: str, replay_id: uuid.UUID, *, by: str, note: s
     """Stop a replay for an operator, so that no more jobs are put back. Returns False if it had ended or is unknown."""
     if not _end(session, replay_id, ReplayState.STOPPED, "operator", by=by, queue=queue):
         return False
-    audit_log.write_down(session, queue, Decided.STOP_REPLAY, by=by, note=note, replay=replay_id.hex)
+    audit_log.record(session, queue, Decided.STOP_REPLAY, by=by, note=note, replay=replay_id.hex)
     return True
 
 

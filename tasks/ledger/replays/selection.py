@@ -16,7 +16,7 @@ from tasks.ledger.models import Checkpoint, Document, Job
 from tasks.ledger.models.control import Replay, ReplayItem, ReplayState
 from tasks.ledger.states import State
 
-MOST_AT_ONCE = 1_000
+MAX_JOBS = 1_000
 
 WAITING, RUNNING, FINISHED, CANCELLED = "waiting", "running", "finished", "cancelled"
 DOCUMENT_DELETED, IN_ANOTHER_REPLAY = "document_deleted", "in_another_replay"
@@ -33,7 +33,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Verdict:
     """A chosen job. `why` is the reason for which it would be left alone; None: it would be put back."""
 
     job_id: uuid.UUID
@@ -59,7 +59,7 @@ class Group:
         return self.replayed + sum(self.left_alone.values())
 
 
-def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
+def evaluate(session: Session, queue: str, choice: Choice) -> list[Verdict]:
     """Return what a replay of these jobs would do, job by job, the oldest first, at most `MOST_AT_ONCE`."""
     chosen = select(Job.id).where(Job.queue == queue)
     if choice.category is None:
@@ -69,13 +69,13 @@ def judge(session: Session, queue: str, choice: Choice) -> list[Judged]:
         if choice.code is not None:
             chosen = chosen.where(Job.error_code == choice.code)
     # The jobs are limited before each is evaluated, so the cost does not grow with the number of failed jobs.
-    chosen = chosen.order_by(Job.created_at, Job.id).limit(MOST_AT_ONCE)
-    statement = judged().where(Job.id.in_(chosen.scalar_subquery()))
+    chosen = chosen.order_by(Job.created_at, Job.id).limit(MAX_JOBS)
+    statement = evaluated_jobs().where(Job.id.in_(chosen.scalar_subquery()))
     rows = session.execute(statement.order_by(Job.created_at, Job.id)).all()
-    return [Judged(row[0], State(row[1]), *row[2:]) for row in rows]
+    return [Verdict(row[0], State(row[1]), *row[2:]) for row in rows]
 
 
-def grouped(judged: Sequence[Judged]) -> list[Group]:
+def grouped(judged: Sequence[Verdict]) -> list[Group]:
     """Return the jobs summarised by category, the largest group first."""
     groups: dict[str | None, Group] = {}
     for job in judged:
@@ -100,7 +100,7 @@ def failures(session: Session, queue: str) -> Sequence[tuple[str, str | None, in
     return [(str(row[0]), row[1], row[2], row[3]) for row in rows]
 
 
-def judged(*, without: uuid.UUID | None = None) -> Select[Any]:
+def evaluated_jobs(*, without: uuid.UUID | None = None) -> Select[Any]:
     """Return a query of jobs with `why`, the reason for which a replay leaves each alone, NULL if it does not.
 
     `without` is the replay that asks: it is not counted as another replay of the job.

@@ -14,9 +14,9 @@ from tasks.ledger.history.job_events import note
 from tasks.ledger.models import Attempt, Checkpoint, Delivery, Document, Job, JobEvent, ProviderCall, Result
 from tasks.ledger.states import TRANSITIONS, Event
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Limits attempts, calls and events to the newest. A job that was polled for hours has thousands of rows."""
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 Row = TypeVar("Row", Attempt, ProviderCall, JobEvent)
 
 
@@ -82,7 +82,7 @@ def record_of(session: Session, job_id: uuid.UUID) -> Record | None:
 
 
 def _newest(session: Session, statement: Select[Row]) -> list[Row]:
-    found = session.execute(statement.limit(MOST_ROWS).execution_options(populate_existing=True)).scalars()
+    found = session.execute(statement.limit(MAX_ROWS).execution_options(populate_existing=True)).scalars()
     return list(found)[::-1]
 
 
@@ -102,10 +102,10 @@ def inspect(session: Session, job_id: uuid.UUID, *, by: str, cause: str) -> Open
     if row is None:
         return None
     note(session, job_id, Event.INSPECT, row.state, row.generation, by=by, cause=cause)
-    text = select(func.left(Checkpoint.text, MOST_CHARACTERS)).where(
+    text = select(func.left(Checkpoint.text, MAX_CHARACTERS)).where(
         Checkpoint.job_id == job_id, Checkpoint.step == "read"
     )
-    result = select(func.left(Result.text, MOST_CHARACTERS)).where(Result.job_id == job_id)
+    result = select(func.left(Result.text, MAX_CHARACTERS)).where(Result.job_id == job_id)
     return Opened(
         title=row.title,
         text=session.execute(text).scalar_one_or_none(),

@@ -21,12 +21,12 @@ from tasks.ledger.models import Job
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import State
 
-MOST_LOOKED_AT = 2000
+MAX_CHECKED = 2000
 Cursor = tuple[datetime, uuid.UUID]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class JobFilters:
     """The filters of the list. None: no filter. The ages are in seconds since the job was accepted."""
 
     state: State | None = None
@@ -64,7 +64,7 @@ class Page:
     cut_short: bool
 
 
-def page(session: Session, requested: Wanted, *, limit: int, before: Cursor | None = None) -> Page:
+def list_page(session: Session, requested: JobFilters, *, limit: int, before: Cursor | None = None) -> Page:
     """Return a page of the jobs that match the filters. `before` is `older` of the previous page."""
     filters = _filters(requested)
     within = _ages(requested)
@@ -77,7 +77,7 @@ def page(session: Session, requested: Wanted, *, limit: int, before: Cursor | No
         .order_by(Job.created_at.desc(), Job.id.desc())
     )
     if filters:
-        checked = aliased(Job, candidates.limit(MOST_LOOKED_AT).subquery())
+        checked = aliased(Job, candidates.limit(MAX_CHECKED).subquery())
         matching = (
             select(checked)
             .where(*(getattr(checked, column) == value for column, value in filters.items()))
@@ -91,12 +91,12 @@ def page(session: Session, requested: Wanted, *, limit: int, before: Cursor | No
     last_checked = None
     if filters:
         # The last job that was checked, if there were as many as allowed: the next page begins after it.
-        last = candidates.with_only_columns(Job.created_at, Job.id).offset(MOST_LOOKED_AT - 1).limit(1)
+        last = candidates.with_only_columns(Job.created_at, Job.id).offset(MAX_CHECKED - 1).limit(1)
         last_checked = session.execute(last).one_or_none()
     return Page(found, last_checked, last_checked is not None)
 
 
-def _filters(requested: Wanted) -> dict[str, Any]:
+def _filters(requested: JobFilters) -> dict[str, Any]:
     """Return the filters that compare a column with a value, by the name of the column."""
     asked = {
         "state": requested.state,
@@ -107,7 +107,7 @@ def _filters(requested: Wanted) -> dict[str, Any]:
     return {column: value for column, value in asked.items() if value is not None}
 
 
-def _ages(requested: Wanted) -> list[ColumnElement[bool]]:
+def _ages(requested: JobFilters) -> list[ColumnElement[bool]]:
     """Return the SQL conditions of the ages that are asked for."""
     ages: list[ColumnElement[bool]] = []
     if requested.younger_than is not None:
@@ -127,7 +127,7 @@ def _fewest(session: Session, filters: dict[str, Any], within: list[ColumnElemen
             select(Job.id)
             .where(getattr(Job, column) == value, *within)
             .order_by(Job.created_at.desc(), Job.id.desc())  # the order of its index; otherwise the table is scanned
-            .limit(MOST_LOOKED_AT)
+            .limit(MAX_CHECKED)
             .subquery()
         )
         matches[column] = session.execute(select(func.count()).select_from(counted)).scalar_one()

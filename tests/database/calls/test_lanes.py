@@ -71,7 +71,7 @@ def test_after_the_cool_down_one_call_probes_and_the_others_wait_for_its_answer(
     assert len(waiting) == 3
     assert all(answer.seconds is not None and answer.seconds <= lanes.PROBE_WAIT_SECONDS for answer in waiting)
     with database.transaction() as session:
-        lanes.answered(session, "local", spread_seconds=0)
+        lanes.record_success(session, "local", spread_seconds=0)
     assert ask(database) is None
 
 
@@ -89,7 +89,7 @@ def test_a_stopped_lane_opens_only_for_an_operator(database: Database) -> None:
         lanes.stop(session, "local", category=Category.QUOTA, code="insufficient_quota")
     cool(database, 1)
     with database.transaction() as session:
-        lanes.answered(session, "local", spread_seconds=0)
+        lanes.record_success(session, "local", spread_seconds=0)
     closed = ask(database)
     assert isinstance(closed, Closed)
     assert (closed.state, closed.seconds, closed.category) == (LaneState.STOPPED, None, Category.QUOTA)
@@ -133,7 +133,7 @@ def test_when_the_lane_opens_all_waiting_jobs_may_run(database: Database, accoun
         with database.transaction() as session:
             transitions.claim(session, job_id, worker="w", lane="local", lease_seconds=1, reservation_seconds=2)
     with database.transaction() as session:
-        assert lanes.blocks(session, jobs[0]) is Category.AUTH
+        assert lanes.closed_category(session, jobs[0]) is Category.AUTH
         assert lanes.resume(session, "local", by="ops", spread_seconds=0) == 5
     with database.transaction() as session:
         for job_id in jobs:

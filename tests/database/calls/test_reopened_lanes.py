@@ -32,7 +32,7 @@ def start_waiting(request: pytest.FixtureRequest, database: Database, account_id
         job_id = factories.submit(session, account_id).job_id
         claim = factories.claim(session, job_id) if request.param == "with a claim" else None
         lanes.stop(session, LANE, category=Category.AUTH, code=None)
-        closed = lanes.door(session, LANE)
+        closed = lanes.check(session, LANE)
     assert isinstance(closed, Closed)
 
     def wait(session: Session) -> object:
@@ -100,7 +100,7 @@ def test_opening_the_lane_waits_for_a_job_that_starts_to_wait_and_releases_it(
 def test_control_without_the_lock_the_job_waits_for_an_open_lane(
     database: Database, start_waiting: StartWaiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "check_and_lock", lanes.door)
+    monkeypatch.setattr(lanes, "check_and_lock", lanes.check)
     looked, opened = threading.Event(), threading.Event()
     wait_for = lanes.wait_for
 

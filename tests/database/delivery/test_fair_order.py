@@ -77,11 +77,11 @@ def test_one_job_of_another_is_begun_soon_among_many_of_one(database: Database) 
     slots(database, 2)
     many = hand_in(database, 16)
     in_queue = take(database)
-    assert in_queue == many[: 2 + fair_order.SPARE], "as many as there are slots for, and a few more, in their order"
+    assert in_queue == many[: 2 + fair_order.PREFETCH], "as many as there are slots for, and a few more, in their order"
     (one,) = hand_in(database, 1)
     begun = work_off(database, in_queue)
     assert len(begun) == 17
-    assert begun.index(one) == 2 + fair_order.SPARE, "after what was in the queue before it came"
+    assert begun.index(one) == 2 + fair_order.PREFETCH, "after what was in the queue before it came"
     assert [job for job in begun if job != one] == many
 
 
@@ -138,24 +138,24 @@ def test_the_capacity_is_the_free_slots_of_live_workers_and_a_few_more(database:
         with database.transaction() as session:
             return fair_order.free_capacity(session, factories.QUEUE)
 
-    assert room() == fair_order.SPARE, "before any worker was seen"
+    assert room() == fair_order.PREFETCH, "before any worker was seen"
     slots(database, 3)
     slots(database, 2, "another")
-    assert room() == 5 + fair_order.SPARE
+    assert room() == 5 + fair_order.PREFETCH
     jobs = hand_in(database, 20)
-    assert len(take(database)) == 5 + fair_order.SPARE and room() == 0
+    assert len(take(database)) == 5 + fair_order.PREFETCH and room() == 0
     claim(database, jobs[0])
     assert room() == 0 and take(database) == []
     with database.transaction() as session:
         leases.sign_off(session, "another", forget_silent_seconds=3600)
         session.execute(text("UPDATE workers SET seen_at = now() - interval '5 minutes'"))
         session.execute(text("DELETE FROM deliveries"))
-    assert room() == fair_order.SPARE, "slots of workers that left or went silent are not counted on"
+    assert room() == fair_order.PREFETCH, "slots of workers that left or went silent are not counted on"
 
 
 def test_a_lost_message_is_sent_again_without_free_capacity(database: Database) -> None:
     (first, *_) = hand_in(database, 20)
-    assert len(take(database)) == fair_order.SPARE
+    assert len(take(database)) == fair_order.PREFETCH
     with database.transaction() as session:
         assert (outbox.seconds_until_next_due(session, factories.QUEUE) or 0) > 30, (
             "those that wait are no reason to hurry"
@@ -178,11 +178,11 @@ def test_what_waits_for_its_turn_is_not_overdue_and_what_was_handed_over_and_for
     hand_in(database, 8)
     a_minute_later()
     assert overdue() == 8, "nobody hands anything over"
-    assert len(take(database)) == fair_order.SPARE
+    assert len(take(database)) == fair_order.PREFETCH
     assert overdue() == 0
     a_minute_later()
     a_minute_later()
-    assert overdue() == fair_order.SPARE
+    assert overdue() == fair_order.PREFETCH
 
 
 def test_a_retry_is_scheduled_for_its_time_without_free_capacity(database: Database) -> None:
@@ -196,7 +196,7 @@ def test_a_retry_is_scheduled_for_its_time_without_free_capacity(database: Datab
 
 
 def test_a_submitted_job_is_sent_at_once_only_in_turn(database: Database) -> None:
-    many = hand_in(database, fair_order.SPARE + 1)
+    many = hand_in(database, fair_order.PREFETCH + 1)
     assert take(database, many[-1]) == [], "others of the account come before it"
     (one,) = hand_in(database, 1)
     assert take(database, one) == [one]

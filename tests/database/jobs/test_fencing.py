@@ -8,7 +8,7 @@ import pytest
 
 from tasks.database import Database
 from tasks.ledger.calls import calls
-from tasks.ledger.errors import CancelAsked, Category, ClaimLost
+from tasks.ledger.errors import CancelRequested, Category, ClaimLost
 from tasks.ledger.jobs import checkpoints, guarded_update, transitions
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.jobs.guarded_update import RELEASED_FIELDS, Claim
@@ -98,7 +98,7 @@ def test_saving_a_step_after_the_cancel_raises_cancel_asked_and_not_claim_lost(
         job_id = factories.submit(session, account_id).job_id
         claim = factories.claim(session, job_id)
         transitions.cancel(session, job_id, account_id)
-    with pytest.raises(CancelAsked), database.transaction() as session:
+    with pytest.raises(CancelRequested), database.transaction() as session:
         checkpoints.save(session, claim, "read", SavedStep("late", {}), next_step="x", done=0, total=0)
     with database.transaction() as session:
         assert transitions.release(session, claim, reason="cancel", interrupted=False) is State.CANCELLED

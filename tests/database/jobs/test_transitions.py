@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.ledger.errors import CancelAsked, Category, ClaimLost
+from tasks.ledger.errors import CancelRequested, Category, ClaimLost
 from tasks.ledger.jobs import stale, transitions
 from tasks.ledger.jobs.guarded_update import Claim, Refused
 from tasks.ledger.models import Attempt, Delivery
@@ -90,7 +90,7 @@ def test_an_event_moves_a_job_as_the_table_says_or_leaves_it_alone(
         before = session.execute(text("SELECT * FROM jobs WHERE id = :id"), {"id": job_id}).one()
         try:
             answer = happen(session, event, job_id, claim, account_id)
-        except (ClaimLost, CancelAsked):
+        except (ClaimLost, CancelRequested):
             answer = None
         after = session.execute(text("SELECT * FROM jobs WHERE id = :id"), {"id": job_id}).one()
         if expected is None:

@@ -74,7 +74,7 @@ class Desk:
 
     def would(self, choice: Choice) -> list[Group]:
         with self.database.transaction() as session:
-            return selection.grouped(selection.judge(session, factories.QUEUE, choice))
+            return selection.grouped(selection.evaluate(session, factories.QUEUE, choice))
 
     def state(self, job_id: uuid.UUID) -> State:
         with self.database.transaction() as session:
@@ -215,7 +215,7 @@ def test_it_waits_while_its_jobs_would_only_wait(desk: Desk, way: str) -> None:
     desk.begin(Choice([job_id]))
     assert desk.carry_on() is None
     with desk.database.transaction() as session:
-        assert replays.held_up(session, factories.QUEUE, "local") == way
+        assert replays.wait_reason(session, factories.QUEUE, "local") == way
         if way == "paused":
             gate.resume(session, factories.QUEUE, by="ops")
         else:

@@ -89,8 +89,8 @@ def test_messages_that_redis_threw_away_to_make_room_are_sent_again(site: Opened
         queue.remember()
         first = here.submit(b"a text that holds the only slot")
         here.fake.wait_for_requests(1)
-        jobs = [here.submit(f"Report {n}.".encode()) for n in range(fair_order.SPARE)]
-        factories.wait_until(lambda: queue.depth() == fair_order.SPARE)
+        jobs = [here.submit(f"Report {n}.".encode()) for n in range(fair_order.PREFETCH)]
+        factories.wait_until(lambda: queue.depth() == fair_order.PREFETCH)
         messages = [message_id(job, 1) for job in jobs]
         for message in messages[:2]:
             queue.connection.delete(f"rq:job:{message}")  # the message is gone, but its id is still in the list
@@ -101,5 +101,5 @@ def test_messages_that_redis_threw_away_to_make_room_are_sent_again(site: Opened
         here.fake.release()
         for job in (first, *jobs):
             here.wait_for(job, State.SUCCEEDED, within=40)
-        assert len(here.fake.requests) == 1 + fair_order.SPARE
+        assert len(here.fake.requests) == 1 + fair_order.PREFETCH
         assert here.orphans() == 0

@@ -26,7 +26,7 @@ def test_a_flush_with_twenty_jobs_queued_loses_none(
         fake.script([{"mode": "gate"}])
         with worker(addresses, slots=2, **asking(fake)) as running:
             fake.wait_for_requests(2)
-            factories.wait_until(lambda: queue.depth() == fair_order.SPARE)
+            factories.wait_until(lambda: queue.depth() == fair_order.PREFETCH)
             queue.connection.flushdb()
             fake.release()
 

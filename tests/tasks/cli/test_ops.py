@@ -94,10 +94,10 @@ def test_what_is_flushed_and_emptied_is_rebuilt_from_the_rows(
                 jobs.append(job)
             gate.resume(session, factories.QUEUE, by="ops")
         jobs += [here.submit(f"Queued {n}.".encode()) for n in range(5)]
-        factories.wait_until(lambda: queue.depth() >= fair_order.SPARE)
+        factories.wait_until(lambda: queue.depth() >= fair_order.PREFETCH)
         queue.rq.empty()
         queue.connection.flushall()
-        factories.wait_until(lambda: queue.depth() >= fair_order.SPARE, what="the rows to be delivered again")
+        factories.wait_until(lambda: queue.depth() >= fair_order.PREFETCH, what="the rows to be delivered again")
         assert here.orphans() == 0
         here.fake.release()
         for job in jobs:

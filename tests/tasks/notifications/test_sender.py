@@ -17,7 +17,7 @@ from tasks.database import Database
 from tasks.ledger.jobs import transitions
 from tasks.ledger.models.notifications import Channel, Notice
 from tasks.ledger.notifications import outbox, preferences
-from tasks.ledger.notifications.outbox import LONGEST_WAIT_SECONDS, PAUSES_SECONDS, TRIES, PendingNotification
+from tasks.ledger.notifications.outbox import MAX_WAIT_SECONDS, PAUSES_SECONDS, TRIES, PendingNotification
 from tasks.ledger.states import State
 from tasks.notifications.errors import NotSent
 from tasks.notifications.sender import Sender, Upkeep, senders
@@ -272,7 +272,7 @@ OURS = PAUSES_SECONDS[0]
     [
         ("7200", 7200, 7200),
         ("in two hours", 7200, 7200),
-        ("999999999", LONGEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS),
+        ("999999999", MAX_WAIT_SECONDS, MAX_WAIT_SECONDS),
         ("5", OURS, 5),
         ("soon", OURS, 0),
         ("", OURS, 0),

@@ -88,7 +88,7 @@ def test_a_refused_poll_closes_the_lane_for_all_and_the_job_waits_for_the_lane(
     job = here.handed_over()
     assert here.attempt(job) is State.QUEUED
     with here.database.transaction() as session:
-        closed = lanes.door(session, here.tools.settings.lane)
+        closed = lanes.check(session, here.tools.settings.lane)
         assert closed is not None
         assert closed.state == state
         lanes.resume(session, here.tools.settings.lane, by="test", spread_seconds=0)

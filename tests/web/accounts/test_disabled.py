@@ -19,7 +19,7 @@ from webapp.auth import account_access, api_tokens, passwords
 from webapp.auth.account_access import Deciding, NotDecided
 from webapp.models import Account, ApiToken, BrowserSession, Role
 from webapp.upload_links import links
-from webapp.upload_links.links import LinkState, Terms
+from webapp.upload_links.links import LinkState, LinkTerms
 
 PASSWORD = "a harbour at night"
 ADA = "ada@example.org"
@@ -102,7 +102,7 @@ def test_its_api_tokens_are_refused_as_a_problem_and_work_again_afterwards(
 def test_its_upload_links_take_and_show_nothing(
     app: Flask, olga: Person, ada: Person, database: Database, browser: Browser, bench: WebHarness
 ) -> None:
-    terms = Terms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
+    terms = LinkTerms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
     with app.test_request_context(), database.transaction() as session:
         link_id = links.make_link(session, ada.id, terms, kept_days=30)
         link = links.link_of(session, link_id, ada.id)

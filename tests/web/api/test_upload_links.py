@@ -118,7 +118,7 @@ def test_a_link_can_be_revoked(program: Program) -> None:
 def test_open_links_are_bounded_and_old_ones_are_forgotten(
     program: Program, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "MOST_LINKS", 2)
+    monkeypatch.setattr(links, "MAX_LINKS", 2)
     old, _ = make(program), make(program)
     assert_problem(program.ask("POST", "/upload-links", json={}), 409)
     ago = func.make_interval(0, 0, 0, 31)

@@ -28,7 +28,7 @@ from webapp.extensions import limiter
 from webapp.http import form_fields
 from webapp.models import Role
 from webapp.upload_links import links, signed_urls
-from webapp.upload_links.links import Terms
+from webapp.upload_links.links import LinkTerms
 
 DIGITS = "9" * 5000
 HOSTILE = {
@@ -97,7 +97,7 @@ def olga(fuzzed: Flask, database: Database) -> Person:
 def known(fuzzed: Flask, olga: Person, database: Database) -> dict[str, str]:
     """Return an existing value for each parameter of a route."""
     bench = WebHarness(database, olga.id)
-    terms = Terms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
+    terms = LinkTerms("n", "summary", {"length": "medium", "form": "prose"}, 3600, 5, [], None, True)
     job_id, failed = bench.succeeded(), bench.failed(Category.INTERNAL)
     with fuzzed.test_request_context(), database.transaction() as session:
         link_id = links.make_link(session, olga.id, terms, kept_days=30)

@@ -214,7 +214,7 @@ def test_pages_follow_each_other_without_a_gap_or_a_repeat(
     made = [bench.job() if number % 3 else bench.failed(Category.AUTH) for number in range(11)]
     failed = [reference_of(job) for job in made[::-1] if made.index(job) % 3 == 0]
     monkeypatch.setattr("webapp.ops.jobs.PAGE", 2)
-    monkeypatch.setattr("tasks.ledger.reports.job_search.MOST_LOOKED_AT", 3)
+    monkeypatch.setattr("tasks.ledger.reports.job_search.MAX_CHECKED", 3)
 
     def walk(query: str) -> tuple[list[str], int]:
         seen, asked, at = [], 0, f"/ops/jobs?{query}"
@@ -242,7 +242,7 @@ def test_a_page_that_had_to_look_at_too_many_says_how_far_it_came(
         bench.failed(Category.QUOTA)
     for _ in range(4):
         bench.waiting(Category.AUTH)
-    monkeypatch.setattr("tasks.ledger.reports.job_search.MOST_LOOKED_AT", 3)
+    monkeypatch.setattr("tasks.ledger.reports.job_search.MAX_CHECKED", 3)
     page = olga.get("/ops/jobs?state=failed&category=auth").text
     assert listed(page) == [] and "Looked through jobs back to" in page and "No job fits" not in page
     following = re.search(r'rel="next" href="([^"]+)"', page)

@@ -75,7 +75,7 @@ def test_a_stopped_lane_is_opened_and_the_record_says_who(olga: Person, database
     assert 'href="/ops/work"' in olga.get("/ops").text
     olga.post("/ops/work/lane", {"note": "a new key is set"})
     with database.transaction() as session:
-        assert lanes.door(session, settings.lane) is None
+        assert lanes.check(session, settings.lane) is None
         (decided,) = audit_log.newest(session, factories.QUEUE, limit=5)
     assert (decided.what, decided.by, decided.note) == ("open_lane", "olga@example.org", "a new key is set")
     assert "Open the lane" not in olga.get("/ops/work").text

@@ -119,7 +119,7 @@ def test_only_the_owner_revokes_and_sees(ada: Person, bob: Person, browser: Brow
 def test_many_links_come_by_pages_and_too_many_are_refused(
     ada: Person, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "MOST_LINKS", 21)
+    monkeypatch.setattr(links, "MAX_LINKS", 21)
     for n in range(21):
         assert ada.post(PAGE, {**FIELDS, "name": f"Link {n:02}"}).status_code == 201
     full = ada.post(PAGE, FIELDS)

@@ -15,7 +15,7 @@ from webapp.api.openapi import schemas
 from webapp.api.openapi.responses import EVERYWHERE, given, refused
 from webapp.http import pagination
 from webapp.http.long_polling import LONGEST_WAIT_SECONDS
-from webapp.jobs.submission import LONGEST_KEY
+from webapp.jobs.submission import MAX_KEY_LENGTH
 
 Json = Mapping[str, Any]
 TAGS = {
@@ -71,7 +71,7 @@ JOB_ID, LINK_ID = path_parameter("job_id"), path_parameter("link_id")
 IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
-    "schema": {"type": "string", "pattern": r"^[!-~]([ -~]*[!-~])?$", "minLength": 1, "maxLength": LONGEST_KEY},
+    "schema": {"type": "string", "pattern": r"^[!-~]([ -~]*[!-~])?$", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     "description": "A key of your own for this one request, such as a random UUID. Sent again with the same content, "
     "it leads to the same job; with other content it is refused.",
 }

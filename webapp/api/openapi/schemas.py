@@ -10,7 +10,7 @@ from tasks.ledger.states import State
 from tasks.settings import Settings
 from tasks.workflows import Choice, Option, Workflow
 from webapp.jobs.submission import offered
-from webapp.jobs.titles import LONGEST
+from webapp.jobs.titles import MAX_TITLE_LENGTH
 from webapp.upload_links import links
 from webapp.upload_links.links import LinkState
 
@@ -122,7 +122,7 @@ def _kinds(about: str, properties: Mapping[str, Any], required: Sequence[str]) -
         yield {"title": f"{workflow.title}{about}", **schema}
 
 
-TITLE = f"What to call it, at most {LONGEST} characters; else the file's name or the first words."
+TITLE = f"What to call it, at most {MAX_TITLE_LENGTH} characters; else the file's name or the first words."
 
 
 def text_of_document(settings: Settings) -> Json:
@@ -161,9 +161,9 @@ def job_form(settings: Settings) -> Json:
 FRAME_ORIGINS: Json = {
     "type": "array",
     "items": {"type": "string", "pattern": links.ORIGIN},
-    "maxItems": links.MOST_ORIGINS,
+    "maxItems": links.MAX_ORIGINS,
 }
-RETURN_URL: Json = {"type": "string", "pattern": links.ADDRESS, "maxLength": links.LONGEST_ADDRESS}
+RETURN_URL: Json = {"type": "string", "pattern": links.ADDRESS, "maxLength": links.MAX_URL_LENGTH}
 LINK_NAME = "Your name for the link; only you can see it."
 SHOW_RESULT = "Whether the person who handed a document in may read its result."
 WAY_BACK = "The URL that the pages link back to."
@@ -176,12 +176,12 @@ def whole(low: int, high: int, default: int) -> Json:
 def upload_link_request() -> Json:
     """Return the schema of a request for an upload link."""
     fields = {
-        "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {links.LONGEST_NAME} characters."),
+        "name": or_null({"type": "string"}, f"{LINK_NAME} Cut at {links.MAX_NAME_LENGTH} characters."),
         "expires_in": described(
-            whole(links.SHORTEST, links.LONGEST, links.EXPIRES_IN),
+            whole(links.MIN_SECONDS, links.MAX_SECONDS, links.EXPIRES_IN),
             "Seconds until the link expires.",
         ),
-        "max_uses": described(whole(1, links.MOST_USES, 1), "How many documents it accepts."),
+        "max_uses": described(whole(1, links.MAX_USES, 1), "How many documents it accepts."),
         "frame_origins": described(
             FRAME_ORIGINS, "The sites whose pages may show the form, like https://www.example.org."
         ),
