@@ -80,7 +80,7 @@ def test_a_limit_is_told_in_a_sentence_with_the_moment_in_it(
     )
     body = by_script.get_json()
     assert body["error"].endswith(f"Das nächste können Sie einreichen ab {body['at']}.")
-    assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", said["at"])
+    assert re.fullmatch(r"\d\d:\d\d UTC, \d{1,2}\. \w+\.? \d{4}", body["at"])
 
 
 def test_programs_are_told_in_english_whatever_they_ask_for(ada: Person, bench: WebHarness, program: Program) -> None:
