@@ -40,7 +40,7 @@ def sign_in(page: Page, password: str) -> None:
 def register_by_invitation(operator: Page, page: Page, mails: MailReceiver, address: str) -> None:
     operator.goto("/ops/invitations")
     operator.locator("main form [name=email]").fill(EMAIL)
-    operator.get_by_role("button", name="Create a link").click()
+    operator.get_by_role("button", name="Make a link").click()
     page.goto(operator.locator(".token code").inner_text())
     expect(page.get_by_label("E-mail")).to_have_value(EMAIL)
     page.get_by_role("button", name="Register").click()

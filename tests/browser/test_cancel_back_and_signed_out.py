@@ -72,7 +72,7 @@ def test_a_document_is_deleted_and_a_tab_that_watched_it_stops(
     page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     page.wait_for_url("**/")
-    expect(page.get_by_text("The document has been deleted")).to_be_visible()
+    expect(page.get_by_text("The document and its results have been deleted")).to_be_visible()
     expect(page.get_by_text("No documents yet.")).to_be_visible()
 
     expect(watching.get_by_role("heading", name="There is nothing here")).to_be_visible()

@@ -58,7 +58,7 @@ def test_what_programs_can_do_is_told_on_a_page(chromium: Browser, site: StillSi
     page.goto("/api/docs")
     page.locator("summary", has_text="POST").first.click()
     shown = page.locator("details[open]").first
-    expect(shown.get_by_text("Answers")).to_be_visible()
+    expect(shown.get_by_text("Responses")).to_be_visible()
     shown.locator("a[href^='#schema-']").first.click()
     expect(page.locator(":target")).to_be_visible()
     page.get_by_role("link", name="OpenAPI document").click()
