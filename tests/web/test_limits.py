@@ -25,7 +25,7 @@ from tasks.settings import Settings
 from tests.support import factories
 from tests.web.conftest import Person, Program, WebHarness, assert_problem, job_id_in, proof_in, rows
 from webapp import limits as words
-from webapp.jobs.submission import MOST_ROUNDS
+from webapp.jobs.submission import MAX_ROUNDS
 from webapp.local.ports import free_port
 
 TIME = r'<time datetime="([^"]+)" data-local="clock">\d\d:\d\d UTC</time>'
@@ -149,7 +149,7 @@ def test_a_job_is_not_tried_again_for_ever(
     job_id = bench.failed(Category.OVERLOADED)
     assert 'value="again"' in ada.get(f"/jobs/{job_id}").text
     with database.transaction() as session:
-        session.execute(text("UPDATE jobs SET attempts = :n"), {"n": MOST_ROUNDS * settings.max_attempts})
+        session.execute(text("UPDATE jobs SET attempts = :n"), {"n": MAX_ROUNDS * settings.max_attempts})
     page = ada.get(f"/jobs/{job_id}").text
     assert 'value="again"' not in page and "Submit another document" in page
     assert ada.post(f"/jobs/{job_id}/again").status_code == 409
