@@ -121,12 +121,12 @@ def test_one_job_goes_back_at_once_with_its_identity_and_the_history_says_who_an
 def test_many_go_back_one_by_one_at_the_rate_and_not_faster(desk: Desk) -> None:
     jobs = [desk.failed() for _ in range(3)]
     other = desk.failed(Category.QUOTA)
-    replay_id = desk.begin(Choice(category="auth"), per_minute=30)
+    replay_id = desk.begin(Choice(category="auth"), per_minute=1)
     assert [desk.state(job) for job in jobs] == [State.QUEUED, State.FAILED, State.FAILED], "the oldest first"
     assert desk.carry_on() is None
     with desk.database.transaction() as session:
         wait = replays.seconds_until_next(session, factories.QUEUE)
-    assert wait == pytest.approx(2, abs=0.5)
+    assert wait is not None and 20 < wait <= 60  # a slow machine may take a while until here
     for expected in ((2, 1, 0), (3, 0, 0)):
         desk.let_the_turn_come()
         assert desk.carry_on() == replay_id
