@@ -34,7 +34,7 @@ def demo(checkout: Checkout, *, umask: int = -1, **variables: str) -> Iterator[t
         yield running, running.ready()
     finally:
         output = running.interrupt()
-    assert "Stopped. What was handed in is kept" in output
+    assert "Stopped. Your documents are kept" in output
     assert not [process for process in psutil.process_iter(["cwd", "status"]) if is_at_work_in(process, checkout)]
 
 

@@ -58,7 +58,7 @@ def authenticate() -> ResponseReturnValue | None:
             with transaction() as session:
                 g.account_id = api_tokens.owner_of(session, token.strip())
         except api_tokens.AccountDisabled:
-            return problem(403, "The account is disabled", "Ask whoever runs this site.", code="account_disabled")
+            return problem(403, "The account is disabled", "Ask the operator of this site.", code="account_disabled")
         if g.account_id is not None:
             return _within_limits()
     return token_needed()

@@ -98,7 +98,7 @@ def run(variables: Mapping[str, str], port: int, stopping: threading.Event, sing
     finally:
         say("Stopping. Work that is not finished is handed back and goes on at the next start.")
         stop(children)
-        say("Stopped. What was handed in is kept in .demo/.")
+        say("Stopped. Your documents are kept in .demo/.")
 
 
 def environment(addresses: Mapping[str, str], port: int) -> dict[str, str]:

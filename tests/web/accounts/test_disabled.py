@@ -92,7 +92,7 @@ def test_its_api_tokens_are_refused_as_a_problem_and_work_again_afterwards(
     assert program.ask("GET", "/jobs").status_code == 200
     decide(olga, ada.id, "disable")
     body = assert_problem(program.ask("GET", "/jobs"), 403)
-    assert body["code"] == "account_disabled" and "Ask whoever runs this site" in body["detail"]
+    assert body["code"] == "account_disabled" and "Ask the operator of this site" in body["detail"]
     assert program.submit().status_code == 403
     assert stranger.ask("GET", "/jobs").status_code == 200
     decide(olga, ada.id, "enable")
