@@ -155,7 +155,9 @@ def slow_server(database: Database) -> Iterator[None]:
 def held_up(database: Database) -> int:
     """How many requests wait for it."""
     with database.transaction() as session:
-        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'documents'::regclass"
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
         return int(session.execute(text(waiting)).scalar_one())
 
 

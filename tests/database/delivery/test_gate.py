@@ -200,7 +200,9 @@ def claim_lock_is_awaited(database: Database) -> bool:
     with database.transaction() as session:
         return bool(
             session.execute(
-                text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+                text(
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                )
             ).scalar_one()
         )
 

@@ -298,7 +298,10 @@ def _without_lock(statement):
 def waiting(database: Database) -> bool:
     """Return True if a transaction waits for a lock."""
     with database.transaction() as session:
-        return factories.count(session, "pg_locks WHERE NOT granted") > 0
+        return (
+            factories.count(session, "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+            > 0
+        )
 
 
 def test_a_fresh_run_after_the_deletion_is_refused(database: Database, account_id: uuid.UUID) -> None:

@@ -149,7 +149,9 @@ def alive(database: Database) -> int:
 def connected(database: Database) -> int:
     """Return how many connections the workers hold."""
     with database.transaction() as session:
-        return factories.count(session, "pg_stat_activity WHERE application_name = 'waybill-worker'")
+        return factories.count(
+            session, "pg_stat_activity WHERE datname = current_database() AND application_name = 'waybill-worker'"
+        )
 
 
 def test_two_runs_at_once_are_refused(addresses: dict[str, str], database: Database, queue: DeliveryQueue) -> None:

@@ -152,7 +152,9 @@ class PeakConnections:
         with redis.Redis.from_url(redis_address) as connection:
             while not self._ended.wait(0.05):
                 with database.transaction() as session:
-                    connections = factories.count(session, "pg_stat_activity WHERE usename LIKE 'few_%'")
+                    connections = factories.count(
+                        session, "pg_stat_activity WHERE datname = current_database() AND usename LIKE 'few_%'"
+                    )
                 self.in_postgresql = max(self.in_postgresql, connections)
                 self.in_redis = max(self.in_redis, len(connection.client_list()) - 1)
 

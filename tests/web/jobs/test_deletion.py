@@ -229,7 +229,9 @@ def test_a_document_that_is_just_being_handed_in_goes_with_the_account(
     with database.transaction() as session:
         factories.submit(session, registered.id, b"A second text.")
         leaving.start()
-        waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        waiting = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
         factories.wait_until(lambda: rows(database, waiting)[0][0] == 1)
     leaving.join()
     assert [answer.status_code for answer in answers] == [303]
@@ -259,7 +261,9 @@ def test_what_is_sent_while_the_account_is_deleted_is_answered_as_signed_out(
         deletion.delete_account_content(session, registered.id)
         session.execute(delete(Account).where(Account.id == registered.id))
         sending.start()
-        waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        waiting = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
         factories.wait_until(lambda: rows(database, waiting)[0][0] == 1)
     sending.join()
     (answer,) = answers
