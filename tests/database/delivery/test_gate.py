@@ -197,14 +197,9 @@ def a_claim_in_the_middle(
 
 
 def claim_lock_is_awaited(database: Database) -> bool:
+    waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with database.transaction() as session:
-        return bool(
-            session.execute(
-                text(
-                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-                )
-            ).scalar_one()
-        )
+        return factories.count(session, waiting) > 0
 
 
 @pytest.mark.race
