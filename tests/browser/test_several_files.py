@@ -37,17 +37,17 @@ def test_several_files_are_sent_one_by_one_and_the_list_follows_them_with_one_re
     expect(page.get_by_text("No documents yet.")).to_be_visible()
     page.locator("input[type=file]").set_input_files([file("one.txt"), file("two.txt")])  # type: ignore[list-item]
     expect(page.locator("[data-files] li")).to_have_count(2)
-    page.get_by_role("button", name="Summarize").click()
+    with page.expect_event("load"):  # of the page that shows the documents
+        page.get_by_role("button", name="Summarize").click()
     expect(page.locator("#my-documents li")).to_have_count(2)
     assert page.url.endswith("/#mine")
-    page.wait_for_load_state()
 
     page.evaluate(DROP, ["three.txt", "four.txt"])
     expect(page.locator("[data-files] li")).to_have_count(2)
-    page.get_by_role("button", name="Summarize").click()
+    with page.expect_event("load"):  # of the page that shows the documents
+        page.get_by_role("button", name="Summarize").click()
     expect(page.locator("#my-documents li")).to_have_count(4)
     expect(rows_of(page, "running").first).to_be_visible()  # type: ignore[attr-defined]
-    page.wait_for_load_state()  # of the page that shows all four
 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
