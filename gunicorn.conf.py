@@ -16,7 +16,7 @@ class BufferingWorker(Worker):
     """
 
     limits: ClassVar[Mapping[str, float]] = {}
-    """What differs from `webapp.server.limits.Limits`, for tests."""
+    """Values that replace those of `webapp.server.limits.Limits`, for tests."""
 
     def run(self) -> None:
         """The worker's main loop."""

@@ -1,4 +1,4 @@
-"""What a download is called: short enough to be saved, and with the ending that opens it."""
+"""A download's name is short enough to be saved, and keeps the ending that opens it."""
 
 from __future__ import annotations
 
