@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -144,12 +145,15 @@ class Server:
     # Accepting
 
     def _close_listeners(self) -> None:
-        """Accept the clients that have connected so far, then stop: the kernel resets those that are not accepted."""
+        """Accept the clients that have connected so far, then stop: the kernel resets those that are not accepted.
+
+        Nothing runs between the last attempt and the close. A client that connects in that moment is reset.
+        """
         if self._listeners:
             self._listen(False)
             for listener in self._listeners.values():
-                self._accept(listener)
-                listener.close()
+                for sock, address in _accept_rest_and_close(listener):
+                    self._connect(sock, address)
             self._listeners = {}
 
     def _listen(self, wanted: bool) -> None:
@@ -174,11 +178,11 @@ class Server:
             except OSError as error:
                 log.warning("connection.not_accepted", error=type(error).__name__, number=error.errno)
                 return
-            self._connect(sock, address, listener)
+            self._connect(sock, address)
 
-    def _connect(self, sock: socket.socket, address: Any, listener: socket.socket) -> None:
-        peer, port = ("", "") if sock.family == socket.AF_UNIX else (address[0], str(listener.getsockname()[1]))
+    def _connect(self, sock: socket.socket, address: Any) -> None:
         try:
+            peer, port = ("", "") if sock.family == socket.AF_UNIX else (address[0], str(sock.getsockname()[1]))
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
@@ -223,6 +227,15 @@ class Server:
             if not arriving:
                 return
             min(arriving, key=lambda channel: channel.body.recent).make_room("room for other bodies")
+
+
+def _accept_rest_and_close(listener: socket.socket) -> list[tuple[socket.socket, Any]]:
+    rest = []
+    with suppress(OSError):  # no client is left, or no file descriptor
+        while True:
+            rest.append(listener.accept())
+    listener.close()
+    return rest
 
 
 def _adjustments(limits: Limits, max_announced_bytes: int | None) -> Adjustments:
