@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.datastructures import FileStorage, MultiDict
@@ -26,7 +27,7 @@ from tests.conftest import COMPILED
 from tests.support import factories
 from tests.support.openapi_check import CheckedClient
 from webapp import create_app
-from webapp.auth import api_tokens
+from webapp.auth import api_tokens, passwords
 from webapp.auth.sessions import SESSION
 from webapp.extensions import db, limiter
 from webapp.models import Role
@@ -135,6 +136,13 @@ def limits_in_redis() -> Iterator[None]:
     """Reset the process-wide limiter after a test that made Redis unreachable."""
     yield
     limiter._storage_dead = False
+
+
+@pytest.fixture(autouse=True)
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords with little work: some tests verify hundreds of them. The real parameters have their own test."""
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords._nobody.cache_clear()
 
 
 @pytest.fixture

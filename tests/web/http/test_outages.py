@@ -98,9 +98,10 @@ def test_a_young_job_a_claimed_one_and_one_behind_a_lane_do_not_blame_the_queue(
     with database.transaction() as session:
         not_handed_over = update(Delivery).where(Delivery.job_id.in_([young, behind]))
         session.execute(not_handed_over.values(dispatched_at=None))
-        session.execute(update(Delivery).where(Delivery.job_id == young).values(not_before=func.now()))
         hour_ago = func.now() - func.make_interval(0, 0, 0, 0, 1)
         session.execute(update(Delivery).where(Delivery.job_id == handed_over).values(not_before=hour_ago))
+    with database.transaction() as session:
+        session.execute(update(Delivery).where(Delivery.job_id == young).values(not_before=func.now()))
     for job_id in (young, running, behind, handed_over):
         assert AWAY not in ada.get(f"/jobs/{job_id}").text
 
