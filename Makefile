@@ -63,7 +63,7 @@ screenshots: $(VENV)/installed ## take the pictures in docs/img anew; needs Chro
 	$(BIN)/python -m tests.screenshots
 
 words: $(VENV)/installed ## find all texts for people, and bring the catalogues in tasks/i18n/ up to them
-	@words=$$(mktemp); trap 'rm -f "$$words"' EXIT; $(BIN)/pybabel --quiet extract -F pyproject.toml -k lazy --no-location \
+	@words=$$(mktemp); trap 'rm -f "$$words"' EXIT; $(BIN)/pybabel --quiet extract -F pyproject.toml -k lazy -k plural:1,2 --no-location \
 	  --sort-output --width 120 --omit-header -o "$$words" . && for language in $(notdir $(basename $(wildcard tasks/i18n/*.po))); do \
 	  $(BIN)/pybabel --quiet update --no-fuzzy-matching --ignore-obsolete --omit-header --width 120 -i "$$words" -l $$language \
 	  -o tasks/i18n/$$language.po; done

@@ -35,7 +35,20 @@ def read(path: Path) -> Catalog:
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     """Return the texts that `make words` finds in the code and the templates."""
     found = tmp_path_factory.mktemp("words") / "texts.pot"
-    arguments = ["pybabel", "--quiet", "extract", "-F", "pyproject.toml", "-k", "lazy", "-o", str(found), "."]
+    arguments = [
+        "pybabel",
+        "--quiet",
+        "extract",
+        "-F",
+        "pyproject.toml",
+        "-k",
+        "lazy",
+        "-k",
+        "plural:1,2",
+        "-o",
+        str(found),
+        ".",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(HOUSE)
         CommandLineInterface().run(arguments)
@@ -71,7 +84,7 @@ def test_each_language_that_is_offered_has_a_catalogue_and_the_other_way_round()
 
 def test_no_text_stands_inside_an_f_string_where_it_would_not_be_found() -> None:
     code = [path for folder in ("tasks", "webapp") for path in (HOUSE / folder).rglob("*.py")]
-    inside = re.compile(r"""\bf["'].*\{(_|gettext|ngettext|lazy)\(""")
+    inside = re.compile(r"""\bf["'].*\{(_|gettext|ngettext|plural|lazy)\(""")
     assert [path.name for path in code if inside.search(path.read_text())] == []
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from sqlalchemy.orm import Session
 
@@ -15,17 +16,17 @@ from tasks.ledger.notifications import preferences
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView, LaneWait
 from tasks.ledger.reports.poll import PollState, poll_state_of
-from tasks.ledger.states import WAITING, State
+from tasks.ledger.states import READ_STEP, WAITING, State
 from tasks.pricing import Usage
 from tasks.settings import Settings
 from tasks.workflows import WORKFLOWS, AsCsv
 from webapp.jobs import messages, timeline
 from webapp.jobs.document_facts import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.jobs.messages import BADGES, Failure
-from webapp.jobs.polling import Poll, is_late, is_queue_away, poll_of
-from webapp.jobs.polling import jobs_before as before_of
+from webapp.jobs.polling import Poll, is_late, is_queue_away, jobs_before, poll_of
 from webapp.jobs.results.localized import ShownResult, shown
 from webapp.jobs.results.provenance import provenance_of
+from webapp.jobs.status_text import StatusText, status_text
 from webapp.jobs.submission import can_run_again, can_try_again
 from webapp.jobs.timeline import TimelineLine
 from webapp.jobs.usage import reported_usage
@@ -66,7 +67,7 @@ class EmailPreference:
 class StatusPage:
     """Represents a job as its owner sees it.
 
-    `poll` is None when nothing will change by itself any more. `before` is how many jobs come before this one, None
+    `poll` is None when nothing will change by itself any more. `jobs_ahead` is how many jobs come before this one, None
     where that is not known or does not matter. `mail` is None where the site sends no mail, and when there is nothing
     left to notify about.
     """
@@ -75,14 +76,14 @@ class StatusPage:
     reference: str
     badge: str
     description: str
-    stops: Sequence[TimelineStep]
+    steps: Sequence[TimelineStep]
     log: Sequence[TimelineLine]
     failure: Failure
     overdue_seconds: float | None
     paused: bool
     no_worker: bool
     queue_away: bool
-    before: int | None
+    jobs_ahead: int | None
     lane: LaneWait | None
     poll: Poll | None
     result: ShownResult | None
@@ -105,20 +106,10 @@ class StatusPage:
             )
         return self.badge
 
-    @property
-    def paused_words(self) -> str:
-        """Return the text for a job that waits because the operator has paused the work."""
-        return str(messages.PAUSED_JOB)
-
-    @property
-    def hand_in_again(self) -> str:
-        """Return the advice for a job whose document and result were deleted."""
-        return str(messages.HAND_IN_AGAIN)
-
-    @property
-    def before_words(self) -> str:
-        """Return how many jobs come before this one, in words; empty if there are none or the number is unknown."""
-        return messages.jobs_before(self.before)
+    @cached_property
+    def text(self) -> StatusText:
+        """Return what the page says about the job."""
+        return status_text(self)
 
     @property
     def words(self) -> WorkWords:
@@ -173,14 +164,14 @@ def build_status_page(
         reference=reference_of(job.id),
         badge=str(BADGES[job.state]),
         description=description_of(job),
-        stops=_steps(job),
+        steps=_steps(job),
         log=_log(session, job, account_id),
         failure=_failure(job, lane),
         overdue_seconds=delay.overdue_seconds,
         paused=poll_state.paused,
         no_worker=delay.no_worker,
         queue_away=delay.queue_away,
-        before=delay.jobs_before,
+        jobs_ahead=delay.jobs_ahead,
         lane=lane,
         poll=poll_of(session, poll_state, job, settings),
         result=_result(session, job, account_id),
@@ -200,19 +191,19 @@ class _Delay:
     overdue_seconds: float | None
     no_worker: bool
     queue_away: bool
-    jobs_before: int | None
+    jobs_ahead: int | None
 
 
 def _delay(session: Session, poll_state: PollState, job_id: uuid.UUID) -> _Delay:
     late = is_late(poll_state)
     overdue_seconds = poll_state.seconds_overdue if late else None
     if late and no_worker_seen(session):  # without a worker, neither the queue nor the other jobs are the cause
-        return _Delay(overdue_seconds, no_worker=True, queue_away=False, jobs_before=None)
+        return _Delay(overdue_seconds, no_worker=True, queue_away=False, jobs_ahead=None)
     return _Delay(
         overdue_seconds,
         no_worker=False,
         queue_away=is_queue_away(session, poll_state),
-        jobs_before=before_of(session, poll_state, job_id),
+        jobs_ahead=jobs_before(session, poll_state, job_id),
     )
 
 
@@ -300,7 +291,7 @@ def _read_step(job: JobView, place: str) -> TimelineStep:
     fact = main_measure(job.read_facts)
     if place == "stopped":
         fact = _ending(job)
-    elif fact is None and place == "here" and job.step == "read" and not waiting:
+    elif fact is None and place == "here" and job.step == READ_STEP and not waiting:
         fact = _("being read")
     return TimelineStep(_("Read"), place, fact, waiting=waiting)
 
