@@ -24,7 +24,7 @@ from tasks.ledger.reports.poll import poll_state_of
 from tasks.ledger.states import State
 from tasks.pricing import Usage
 from webapp.api.blueprint import api
-from webapp.api.requests import Problem, body_fields, instant, json_response, number_in_query, options_in, text_of
+from webapp.api.requests import ApiOptions, Problem, body_fields, instant, json_response, number_in_query, text_of
 from webapp.database import transaction
 from webapp.http import pagination
 from webapp.http.errors import PAGES, problem
@@ -32,8 +32,8 @@ from webapp.http.long_polling import LONGEST_WAIT_SECONDS, Ended
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, messages
 from webapp.jobs.deletion import delete_document_of_job
-from webapp.jobs.document_input import SubmittedDocument, read_file, read_text
-from webapp.jobs.submission import options_of, submit, usable_key, workflow_of
+from webapp.jobs.parsing import DEFAULT_WORKFLOW, Fields, parse_submission
+from webapp.jobs.submission import submit, usable_key
 from webapp.jobs.usage import reported_usage, usage_json
 from webapp.limits import usage_of_account
 from webapp.services import services
@@ -52,11 +52,16 @@ def create() -> ResponseReturnValue:
     if key is not None and usable_key(key) is None:
         raise Problem(problem(400, "Idempotency-Key is not usable", "Use 1 to 200 printable ASCII characters."))
     fields = body_fields(JOB_FIELDS, forms=True)
-    workflow = workflow_of(text_of(fields, "workflow", "summary"))
-    options = options_of(workflow, options_in(fields, workflow))
-    handed_in = _handed_in(fields)
+    submission = parse_submission(_submitted_fields(fields), services().settings)
+    assert submission.document is not None, "only one file is allowed"
     try:
-        recorded = submit(g.account_id, handed_in, workflow, options, idempotency_key=usable_key(key))
+        recorded = submit(
+            g.account_id,
+            submission.document,
+            submission.workflow,
+            submission.options,
+            idempotency_key=usable_key(key),
+        )
     except IdempotencyKeyReused:
         raise Problem(
             problem(409, "This Idempotency-Key was used with other content", "Send a new key for a new wish.")
@@ -67,21 +72,19 @@ def create() -> ResponseReturnValue:
     return response
 
 
-def _handed_in(fields: dict[str, Any]) -> SubmittedDocument:
-    settings = services().settings
-    title = "" if fields.get("title") is None else text_of(fields, "title", "")
+def _submitted_fields(fields: dict[str, Any]) -> Fields:
     files = request.files.getlist("file")
-    if len(files) > 1:
-        raise NotAccepted("several", messages.SEVERAL_HANDED_IN, field="file")
-    if files and "text" in fields:
-        raise NotAccepted("both", "Send a file or text, not both.", field="file")
-    if files:
-        return read_file(files[0].filename or "", files[0].stream, title, settings)
-    if "file" in fields:
+    if not files and "file" in fields:
         raise NotAccepted("file_wrong", "To send a file, use multipart/form-data.", field="file")
-    if "text" not in fields:
+    if not files and "text" not in fields:
         raise NotAccepted("empty", "text is missing. To send a file, use multipart/form-data.", field="text")
-    return read_text(text_of(fields, "text", ""), title, settings)
+    return Fields(
+        workflow=text_of(fields, "workflow", DEFAULT_WORKFLOW),
+        options=ApiOptions(fields),
+        text=text_of(fields, "text", ""),
+        title="" if fields.get("title") is None else text_of(fields, "title", ""),
+        files=files,
+    )
 
 
 @api.get("/jobs")
@@ -175,7 +178,7 @@ def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
             poll_state = poll_state_of(session, job.id, account_id)
         return poll_state is None or poll_state.revision != known
 
-    return services().waits.wait(changed, seconds)
+    return services().long_poll_slots.wait(changed, seconds)
 
 
 @api.delete("/jobs/<uuid:job_id>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -79,20 +80,27 @@ def text_of(fields: dict[str, Any], name: str, default: str) -> str:
     return value
 
 
-def options_in(fields: dict[str, Any], workflow: Workflow) -> dict[str, Any]:
-    """Return the field `options`; empty if it is missing.
+@dataclass(frozen=True)
+class ApiOptions:
+    """Finds the options of a workflow in the field `options` of a body."""
 
-    Raises NotAccepted, also for blank lines in a list of lines.
-    """
-    options = fields.get("options", {})
-    if not isinstance(options, dict):
-        raise NotAccepted("options_wrong", "options must be an object.", field="options")
-    for option in workflow.choices:
-        lines = options.get(option.name)
-        if isinstance(option, Lines) and isinstance(lines, list) and not all(map(_is_line, lines)):
-            message = f"{option.name} must be a list of strings with something in them."
-            raise NotAccepted("options_wrong", message, field=option.name)
-    return options
+    fields: dict[str, Any]
+
+    def values(self, workflow: Workflow) -> dict[str, Any]:
+        """Return the options; empty if there are none. Raises NotAccepted, also for blank lines in a list of lines."""
+        options = self.fields.get("options", {})
+        if not isinstance(options, dict):
+            raise NotAccepted("options_wrong", "options must be an object.", field="options")
+        for option in workflow.choices:
+            lines = options.get(option.name)
+            if isinstance(option, Lines) and isinstance(lines, list) and not all(map(_is_line, lines)):
+                message = f"{option.name} must be a list of strings with something in them."
+                raise NotAccepted("options_wrong", message, field=option.name)
+        return options
+
+    def field(self, workflow: Workflow, option: str) -> str:
+        """Return the name of the option."""
+        return option
 
 
 def _is_line(value: object) -> bool:

@@ -10,12 +10,12 @@ from flask.typing import ResponseReturnValue
 
 from webapp.api.blueprint import api
 from webapp.api.jobs import job_list, page_answer, page_asked_for
-from webapp.api.requests import Problem, body_fields, flag_of, instant, json_response, number_of, options_in, text_of
+from webapp.api.requests import ApiOptions, Problem, body_fields, flag_of, instant, json_response, number_of, text_of
 from webapp.database import transaction
 from webapp.http import pagination
 from webapp.http.errors import PAGES, problem
 from webapp.http.rejection import NotAccepted
-from webapp.jobs.submission import options_of, workflow_of
+from webapp.jobs.parsing import DEFAULT_WORKFLOW, parse_workflow
 from webapp.services import services
 from webapp.text.strings import cut, one_line
 from webapp.upload_links import links
@@ -32,11 +32,11 @@ def create_upload_link() -> ResponseReturnValue:
     `upload_url`. Anyone who has the address may use it, until it expires, is used up, or is revoked.
     """
     fields = body_fields(FIELDS)
-    workflow = workflow_of(text_of(fields, "workflow", "summary"))
+    workflow, options = parse_workflow(text_of(fields, "workflow", DEFAULT_WORKFLOW), ApiOptions(fields))
     terms = LinkTerms(
         name=_name(fields),
         workflow=workflow.name,
-        options=options_of(workflow, options_in(fields, workflow)),
+        options=options,
         expires_in_seconds=number_of(fields, "expires_in", links.EXPIRES_IN, links.MIN_SECONDS, links.MAX_SECONDS),
         max_uses=number_of(fields, "max_uses", 1, 1, links.MAX_USES),
         frame_origins=_origins(fields),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from werkzeug.datastructures import FileStorage
-
 from tasks.ledger.jobs.accept import AcceptedJob, IdempotencyKeyReused
-from tasks.workflows import Options, Workflow
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import messages
 from webapp.jobs.document_input import read_file
+from webapp.jobs.parsing import Submission
 from webapp.jobs.submission import submit, usable_key
 from webapp.jobs.titles import title_of_file
 from webapp.services import services
@@ -29,20 +26,18 @@ class BatchItem:
     refusal: object | None
 
 
-def submit_each(
-    account_id: uuid.UUID, chosen: Sequence[FileStorage], workflow: Workflow, options: Options, key: str | None
-) -> list[BatchItem]:
+def submit_each(account_id: uuid.UUID, submission: Submission, key: str | None) -> list[BatchItem]:
     """Submit each file and return what became of it. A file that is refused does not hold up the others."""
     outcomes = []
-    for number, file in enumerate(chosen):
+    for number, file in enumerate(submission.files):
         name = title_of_file(file.filename or "") or f"{number + 1}"
         try:
             document = read_file(file.filename or "", file.stream, "", services().settings)
             file_key = usable_key(f"{key}-{number}") if key else None
-            recorded = submit(account_id, document, workflow, options, idempotency_key=file_key)
+            recorded = submit(account_id, document, submission.workflow, submission.options, idempotency_key=file_key)
             outcomes.append(BatchItem(name, recorded, None))
         except NotAccepted as refusal:
-            outcomes.append(BatchItem(name, None, refusal.told))
+            outcomes.append(BatchItem(name, None, refusal.shown_message))
         except IdempotencyKeyReused:
             outcomes.append(BatchItem(name, None, messages.KEY_REUSED))
     return outcomes

@@ -5,11 +5,8 @@ Each refusal is a NotAccepted with a message for the user.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
-
-from werkzeug.datastructures import FileStorage, MultiDict
 
 from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused
@@ -55,33 +52,6 @@ def read_file(filename: str, stream: IO[bytes], title: str, settings: Settings) 
     kind = _kind_of(content, name, "file")
     name = name or f"document.{ENDINGS.get(kind, kind)}"
     return SubmittedDocument(_requested_title(title) or name, NewDocument(content, str(kind), name))
-
-
-def chosen_files(form: Mapping[str, str], files: MultiDict[str, FileStorage], *, max_files: int) -> list[FileStorage]:
-    """Return the files of a form. Raises NotAccepted for more than `max_files`, and for files together with a text."""
-    chosen = []
-    for file in files.getlist("file"):
-        empty = not file.stream.read(1)
-        file.stream.seek(0)
-        if file.filename or not empty:  # a browser sends a nameless empty part when no file was chosen
-            chosen.append(file)
-    if chosen and form.get("text", "").strip():
-        raise NotAccepted("both", messages.BOTH_HANDED_IN, field="file")
-    if len(chosen) > max_files:
-        message = messages.SEVERAL_HANDED_IN if max_files == 1 else messages.too_many_files(max_files)
-        raise NotAccepted("several", message, field="file")
-    return chosen
-
-
-def read_form(form: Mapping[str, str], chosen: Sequence[FileStorage], settings: Settings) -> SubmittedDocument:
-    """Check the document of a form and return it: its file, else its text.
-
-    Raises NotAccepted, also if there is neither.
-    """
-    title, text = form.get("title", ""), form.get("text", "")
-    if chosen:
-        return read_file(chosen[0].filename or "", chosen[0].stream, title, settings)
-    return read_text(text, title, settings)
 
 
 def _requested_title(title: str) -> str | None:

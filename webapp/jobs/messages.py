@@ -29,9 +29,7 @@ OWNER_TRIES_AGAIN = "owner: try again"
 """The cause that is stored with a replay by the owner."""
 
 NOTHING_HANDED_IN = lazy("Choose a file or paste some text first.")
-BOTH_HANDED_IN = lazy(
-    "Choose a file or paste text, not both. Your text is still here; to send the file, remove the text first."
-)
+BOTH_HANDED_IN = lazy("Choose a file or paste text, not both. To send the file, remove the text first.")
 HANDED_IN_BEFORE = lazy("You already submitted this document with the same options. Here is that result.")
 SEVERAL_HANDED_IN = lazy("Send one file per request.")
 ORIGINAL_GONE = lazy("The document has been deleted. Submit it again to get a new result.")
@@ -255,12 +253,12 @@ def option_wrong(option: Option | None) -> str:
         return str(NO_SUCH_OPTION)
     if isinstance(option, Choice):
         return str(OPTION_WRONG)
-    longest = number(option.longest)
-    if option.most == 1:
+    longest = number(option.max_length)
+    if option.max_lines == 1:
         return _("Write one line of up to %(longest)s characters.", longest=longest)
     return _(
         "Write one to %(most)s lines of up to %(longest)s characters each.",
-        most=option.most,
+        most=option.max_lines,
         longest=longest,
     )
 

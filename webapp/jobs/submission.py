@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import structlog
 from sqlalchemy.exc import IntegrityError, NoResultFound
@@ -16,12 +15,13 @@ from tasks.ledger.jobs import transitions
 from tasks.ledger.jobs.accept import AcceptedJob, Intent, accept_job, accept_job_for_document
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
-from tasks.workflows import WORKFLOWS, Options, OptionsWrong, Workflow
+from tasks.workflows import WORKFLOWS, InvalidOptions, Options, Workflow
 from tasks.workflows.base import check_options
 from webapp.database import transaction
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import messages
 from webapp.jobs.document_input import SubmittedDocument
+from webapp.jobs.parsing import supports
 from webapp.limits import within_limits
 from webapp.services import services
 
@@ -30,48 +30,6 @@ log = structlog.get_logger()
 MAX_KEY_LENGTH = 200
 MAX_ROUNDS = 5
 """The owner cannot try a job again once it has failed in this many rounds of attempts."""
-
-
-def offered() -> list[Workflow]:
-    """Return the workflows of this site: without an AI service, only those that can do with an extract."""
-    return [workflow for workflow in WORKFLOWS.values() if supports(workflow)]
-
-
-def supports(workflow: Workflow) -> bool:
-    return not workflow.needs_ai or services().settings.ai_provider != "local"
-
-
-def workflow_of(name: str) -> Workflow:
-    """Return the workflow of that name. Raises NotAccepted if there is none, or if this site does not support it."""
-    workflow = WORKFLOWS.get(name)
-    if workflow is None:
-        raise NotAccepted("workflow_unknown", messages.NO_SUCH_WORKFLOW, field="workflow")
-    if not supports(workflow):
-        raise NotAccepted("needs_ai", messages.needs_ai(workflow.title), field="workflow")
-    return workflow
-
-
-def options_of(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the checked options. Raises NotAccepted, whose field is the option's name."""
-    try:
-        return check_options(workflow, given)
-    except OptionsWrong as wrong:
-        option = next((choice for choice in workflow.choices if choice.name == wrong.option), None)
-        sentence = messages.option_wrong(option)
-        raise NotAccepted("options_wrong", sentence, field=wrong.option or "options") from None
-
-
-def options_in_form(workflow: Workflow, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of this workflow from a form. The form also has those of the other workflows; ignore them.
-
-    A field is named for its workflow and its option, since two workflows may have an option of the same name.
-    Raises NotAccepted, whose field is the form's.
-    """
-    fields = {option.name: f"{workflow.name}-{option.name}" for option in workflow.choices}
-    try:
-        return options_of(workflow, {name: form[field] for name, field in fields.items() if field in form})
-    except NotAccepted as refused:
-        raise NotAccepted(refused.code, refused.sentence, field=fields.get(refused.field, refused.field)) from None
 
 
 def usable_key(text: str | None) -> str | None:
@@ -144,7 +102,7 @@ def is_still_offered(job: job_views.JobView) -> bool:
         return False
     try:
         check_options(workflow, job.options)
-    except OptionsWrong:
+    except InvalidOptions:
         return False
     return True
 

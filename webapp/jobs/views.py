@@ -25,17 +25,14 @@ from webapp.http.htmx import is_htmx
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, job_list, messages, polling
 from webapp.jobs.batch import MAX_FILES, BatchItem, submit_each
-from webapp.jobs.document_input import chosen_files, read_form
+from webapp.jobs.parsing import fields_of_form, offered, parse_submission
 from webapp.jobs.status import StatusPage, build_status_page
 from webapp.jobs.submission import (
     is_still_offered,
-    offered,
-    options_in_form,
     submit,
     submit_again,
     try_again,
     usable_key,
-    workflow_of,
 )
 from webapp.limits import OverLimit, my_limits
 from webapp.services import services
@@ -88,7 +85,7 @@ def home_page(
 
 def _is_paused() -> bool:
     with transaction() as database:
-        return gate.load(database, services().settings.queue_name).shut
+        return gate.load(database, services().settings.queue_name).is_paused
 
 
 @jobs.get("/jobs/mine")
@@ -114,17 +111,17 @@ def create() -> ResponseReturnValue:
     """Accept a document, or several files with a job for each. The same form sent again leads to the same jobs."""
     key = usable_key(request.form.get("idempotency_key"))
     try:
-        workflow = workflow_of(request.form.get("workflow", "summary"))
-        options = options_in_form(workflow, request.form)
-        chosen = chosen_files(request.form, request.files, max_files=MAX_FILES)
-        if len(chosen) > 1:
-            return _several(submit_each(current_account().id, chosen, workflow, options, key))
-        document = read_form(request.form, chosen, services().settings)
-        recorded = submit(current_account().id, document, workflow, options, idempotency_key=key)
+        fields = fields_of_form(request.form, request.files)
+        submission = parse_submission(fields, services().settings, max_files=MAX_FILES)
+        if submission.document is None:
+            return _several(submit_each(current_account().id, submission, key))
+        recorded = submit(
+            current_account().id, submission.document, submission.workflow, submission.options, idempotency_key=key
+        )
     except NotAccepted as refusal:
         if _by_script():
-            return {"error": refusal.sentence, **refusal.facts}, refusal.status, refusal.headers
-        return home_page({refusal.field: refusal.told}), refusal.status, refusal.headers
+            return {"error": refusal.message, **refusal.facts}, refusal.status, refusal.headers
+        return home_page({refusal.field: refusal.shown_message}), refusal.status, refusal.headers
     except IdempotencyKeyReused:
         return ({"error": str(messages.KEY_REUSED)} if _by_script() else home_page(notice=messages.KEY_REUSED)), 409
     known = None if recorded.created else 1
@@ -265,7 +262,7 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
         try:
             put_back = try_again(current_account().id, job_id)
         except OverLimit as refusal:
-            return job_page(page_or_404(job_id), refusal.told), refusal.status, refusal.headers
+            return job_page(page_or_404(job_id), refusal.shown_message), refusal.status, refusal.headers
         if put_back or page_or_404(job_id).job.state in WAITING:
             return redirect(url_for("jobs.show", job_id=job_id), 303)
         message = NOT_AGAIN if is_still_offered(page.job) else messages.NO_LONGER_OFFERED
@@ -277,7 +274,7 @@ def again(job_id: uuid.UUID) -> ResponseReturnValue:
     try:
         recorded = submit_again(current_account().id, job_id, fresh_run_key=fresh_run_key)
     except NotAccepted as refusal:
-        return job_page(page_or_404(job_id), refusal.told), refusal.status, refusal.headers
+        return job_page(page_or_404(job_id), refusal.shown_message), refusal.status, refusal.headers
     if recorded is None:
         return job_page(page_or_404(job_id), messages.ORIGINAL_GONE), 409
     return redirect(url_for("jobs.show", job_id=recorded.job_id), 303)

@@ -14,7 +14,7 @@ from webapp.auth.sessions import current_account
 from webapp.database import transaction
 from webapp.http import form_fields, pagination
 from webapp.http.rejection import NotAccepted
-from webapp.jobs.submission import offered, options_in_form, workflow_of
+from webapp.jobs.parsing import DEFAULT_WORKFLOW, FormOptions, offered, parse_workflow
 from webapp.services import services, site_origin
 from webapp.text.strings import cut, one_line
 from webapp.upload_links import links
@@ -111,10 +111,9 @@ def read_terms(form: Mapping[str, str], errors: dict[str, str]) -> LinkTerms | N
     if return_url and not links.is_address(return_url):
         errors["return_url"] = words.RETURN_WRONG
     try:
-        workflow = workflow_of(form.get("workflow", "summary"))
-        options = options_in_form(workflow, form)
+        workflow, options = parse_workflow(form.get("workflow", DEFAULT_WORKFLOW), FormOptions(form))
     except NotAccepted as refusal:
-        errors[refusal.field] = refusal.sentence
+        errors[refusal.field] = refusal.message
         return None
     if errors or uses is None or life is None:
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, abort, g, redirect, render_template, request, url_for
@@ -19,8 +20,7 @@ from flask_limiter import RateLimitExceeded
 from sqlalchemy.exc import IntegrityError
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from tasks.workflows import WORKFLOWS, OptionsWrong
-from tasks.workflows.base import check_options
+from tasks.workflows import WORKFLOWS
 from webapp.database import transaction
 from webapp.extensions import client_address, limiter
 from webapp.http import form_fields, request_body
@@ -29,11 +29,11 @@ from webapp.http.errors import seconds_until_allowed
 from webapp.http.rejection import NotAccepted
 from webapp.http.security import content_security_policy
 from webapp.jobs import messages
-from webapp.jobs.document_input import SubmittedDocument, chosen_files, read_form
 from webapp.jobs.downloads import result_name
+from webapp.jobs.parsing import StoredOptions, fields_of_form, parse_submission
 from webapp.jobs.polling import announcement_key
 from webapp.jobs.status import StatusPage, build_status_page
-from webapp.jobs.submission import submit, workflow_of
+from webapp.jobs.submission import submit
 from webapp.limits import OverLimit
 from webapp.services import services
 from webapp.upload_links import links, public_messages, signed_urls
@@ -82,12 +82,13 @@ def hand_in(token: str) -> ResponseReturnValue:
     try:
         if form_key is None:
             raise NotAccepted("form_too_old", public_messages.FORM_TOO_OLD, field="form", status=400)
-        chosen = chosen_files(request.form, request.files, max_files=1)
-        job_id = _record(link, read_form(request.form, chosen, services().settings), form_key)
+        job_id = _submit(link, form_key)
     except OverLimit as refusal:
-        return *form_page(link, {"form": refusal.told_to_sender}, refusal.status), refusal.headers
+        return *form_page(link, {"form": refusal.message_for_sender}, refusal.status), refusal.headers
     except NotAccepted as refusal:
-        return form_page(link, {refusal.field: refusal.told}, refusal.status)
+        if refusal.code == "options_wrong":  # the link is older than the options
+            return form_page(link, {"form": public_messages.NO_LONGER_OFFERED}, 409)
+        return form_page(link, {refusal.field: refusal.shown_message}, refusal.status)
     except LinkClosed:
         return closed_page(_link_or_404(token))
     except IntegrityError:  # the account was deleted between two of our statements
@@ -96,21 +97,23 @@ def hand_in(token: str) -> ResponseReturnValue:
     return redirect(url_for("embed.show", receipt=receipt, by=link.token), 303)
 
 
-def _record(link: Link, handed_in: SubmittedDocument, form_key: uuid.UUID) -> uuid.UUID:
-    """Submit the document of a form and return its job.
+def _submit(link: Link, form_key: uuid.UUID) -> uuid.UUID:
+    """Submit the document of the form, with the workflow and the options of the link, and return its job.
 
     It is always a new job, so that a sender never learns that somebody else submitted the same document.
     """
-    workflow = workflow_of(link.row.workflow)
-    try:
-        options = check_options(workflow, link.row.options)
-    except OptionsWrong:
-        raise NotAccepted("no_longer_offered", public_messages.NO_LONGER_OFFERED, field="form", status=409) from None
+    fields = replace(
+        fields_of_form(request.form, request.files),
+        workflow=link.row.workflow,
+        options=StoredOptions(link.row.options),
+    )
+    submission = parse_submission(fields, services().settings)
+    assert submission.document is not None, "only one file is allowed"
     return submit(
         link.row.account_id,
-        handed_in,
-        workflow,
-        options,
+        submission.document,
+        submission.workflow,
+        submission.options,
         fresh_run_key=f"upload-link-{link.row.id.hex}-{form_key.hex}",
         on_created=lambda session, job_id: links.take_use(session, link.row.id, job_id),
     ).job_id

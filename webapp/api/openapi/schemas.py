@@ -9,7 +9,7 @@ from tasks.ledger.errors import Category
 from tasks.ledger.states import State
 from tasks.settings import Settings
 from tasks.workflows import Choice, Option, Workflow
-from webapp.jobs.submission import offered
+from webapp.jobs.parsing import offered
 from webapp.jobs.titles import MAX_TITLE_LENGTH
 from webapp.upload_links import links
 from webapp.upload_links.links import LinkState
@@ -83,8 +83,8 @@ def option_schema(option: Option) -> Json:
         labels = ", ".join(f"`{word}` ({label})" for word, label in option.words.items())
         about = f"{option.label}: {labels}."
         return {"type": "string", "enum": list(option.words), "default": option.default, "description": about}
-    line = {"type": "string", "minLength": 1, "maxLength": option.longest, "pattern": VISIBLE}
-    lines = {"type": "array", "items": line, "minItems": 1, "maxItems": option.most}
+    line = {"type": "string", "minLength": 1, "maxLength": option.max_length, "pattern": VISIBLE}
+    lines = {"type": "array", "items": line, "minItems": 1, "maxItems": option.max_lines}
     text = {"type": "string", "minLength": 1, "pattern": VISIBLE}
     return {"oneOf": [lines, text], "description": f"{option.label}: {option.hint} As a list, or as text."}
 
