@@ -82,6 +82,9 @@ WAITING = frozenset({State.QUEUED, State.RETRY_WAIT})
 HELD = frozenset({State.RUNNING, State.CANCEL_REQUESTED})
 """List the states in which a worker holds a claim. In all others none does."""
 
+READ_STEP, SAVE_STEP = "read", "save"
+"""Name the first and the last step of every job. Those between them are named by the workflow."""
+
 SETBACKS = frozenset({Event.RETRY_LATER, Event.RELEASE, Event.EXPIRE})
 """List the events that delay a job without ending it."""
 

@@ -17,23 +17,23 @@ from sqlalchemy.orm import Session
 
 from tasks.database import Database, is_out_of_reach
 from tasks.fault_points import fault_point
-from tasks.intake import IntakePool, Limits, ReadAbandoned
+from tasks.intake import IntakePool, Limits, ReadCancelled
 from tasks.ledger.calls import calls
-from tasks.ledger.errors import AttemptTimedOut, CancelRequested, Category, ClaimLost, JobError
+from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
 from tasks.ledger.jobs import checkpoints, transitions
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.reports import job_views
-from tasks.ledger.states import Outcome, State
+from tasks.ledger.states import READ_STEP, Outcome, State
 from tasks.observability import sentry
 from tasks.observability.logs import log_fields
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
 from tasks.worker import retry_policy
-from tasks.worker.heartbeat import HeldClaim, Stopped, StopReason
+from tasks.worker.endings import UNEXPECTED, Failed, Released, ending_of
+from tasks.worker.heartbeat import HeldClaim
 from tasks.worker.poll_backoff import before_the_deadline, poll_delay
-from tasks.worker.provider_call import LaneClosed, WaitsAtProvider
-from tasks.worker.steps import OutOfTime, Steps
-from tasks.workflows import WORKFLOWS
+from tasks.worker.steps import Steps
+from tasks.workflows import WORKFLOWS, Workflow
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -78,26 +78,14 @@ class AttemptRunner:
         """Succeed, or record why the attempt did not, and return the job's new state. Raises ClaimLost."""
         try:
             return self._succeed()
-        except Stopped as stopped:
-            return self._hand_back(stopped.reason)
-        except CancelRequested:
-            return self._hand_back(StopReason.CANCEL)
-        except LaneClosed as closed:
-            return self._wait_for_lane(closed)
-        except WaitsAtProvider as waits:
-            return self._wait_at_provider(waits.seconds)
-        except OutOfTime:
-            return self._continue_later()
-        except JobError as error:
-            return self._end(error)
-        except AttemptTimedOut:
-            return self._end(JobError(Category.TIMEOUT, "attempt_budget"), Outcome.TIMED_OUT)
-        except Exception as error:
+        except (Exception, AttemptTimedOut) as error:
             if is_out_of_reach(error):
                 raise
-            log.error("attempt.unexpected", job=self.claim.job_id.hex, **log_fields(error))
-            sentry.report(error, "attempt.unexpected", job=self.claim.job_id.hex, generation=self.claim.generation)
-            return self._end(JobError(Category.INTERNAL, "unexpected"))
+            ending = ending_of(error)
+            if ending is UNEXPECTED:
+                log.error("attempt.unexpected", job=self.claim.job_id.hex, **log_fields(error))
+                sentry.report(error, "attempt.unexpected", job=self.claim.job_id.hex, generation=self.claim.generation)
+        return self._hand_back(ending) if isinstance(ending, Released) else self._end(ending)
 
     def _succeed(self) -> State:
         fault_point("worker.claimed")
@@ -109,9 +97,10 @@ class AttemptRunner:
         )
         if job is None:
             raise ClaimLost
-        read = saved.pop("read", None) or self._read()
+        workflow = WORKFLOWS[job.workflow]
+        read = saved.pop(READ_STEP, None) or self._read(workflow)
         steps = Steps(self.held_claim, self.tools.provider, self.tools.settings, self._persist, saved)
-        finished = steps.work_off(WORKFLOWS[job.workflow], read.text, job.options)
+        finished = steps.run(workflow, read.text, job.options)
         facts = {**steps.facts, **finished.facts}
         self.held_claim.check()
 
@@ -124,8 +113,8 @@ class AttemptRunner:
         fault_point("worker.succeeded")
         return state
 
-    def _read(self) -> SavedStep:
-        self._persist(lambda session: transitions.progress(session, self.claim, step="read", done=0, total=0))
+    def _read(self, workflow: Workflow) -> SavedStep:
+        self._persist(lambda session: transitions.progress(session, self.claim, step=READ_STEP, done=0, total=0))
         original = self._persist(lambda session: job_views.original_of(session, self.claim.job_id, None))
         if original is None or original.content is None:
             raise JobError(Category.INVALID_DOCUMENT, "deleted")
@@ -135,63 +124,51 @@ class AttemptRunner:
         )
         try:
             reading = self.tools.intake.read(original.content, original.filename, limits, self.held_claim.stopping)
-        except ReadAbandoned:
+        except ReadCancelled:
             self.held_claim.check()
             raise
         fault_point("worker.read")
         read = SavedStep(reading.text, {**reading.facts, "kind": str(reading.kind)})
         self._persist(
-            lambda session: checkpoints.save(session, self.claim, "read", read, next_step="summarise", done=0, total=1)
+            lambda session: checkpoints.save(
+                session, self.claim, READ_STEP, read, next_step=workflow.step, done=0, total=1
+            )
         )
         fault_point("worker.read_saved")
         return read
 
-    def _hand_back(self, reason: StopReason) -> State:
-        """Give the job back; the attempt does not count. A job with a cancel request ends as cancelled."""
-        return self._persist(
-            lambda session: transitions.release(
-                session, self.claim, reason=str(reason), interrupted=reason is StopReason.SHUTDOWN
-            )
-        )
-
-    def _continue_later(self) -> State:
-        """Give the job back, not counted and not interrupted: its steps are saved, and the next attempt continues."""
-        return self._persist(
-            lambda session: transitions.release(session, self.claim, reason="continue", interrupted=False)
-        )
-
-    def _wait_for_lane(self, closed: LaneClosed) -> State:
-        """Give the job back, not counted. Its delivery is owed again when the lane to the provider opens."""
-        return self._persist(
-            lambda session: transitions.release(
-                session, self.claim, reason="lane", interrupted=False, behind=(closed.lane, closed.closed)
-            )
-        )
-
-    def _wait_at_provider(self, wait_seconds: float | None) -> State:
-        """Give the job back, not counted. Its delivery is owed again when it is time to poll the provider.
-
-        `wait_seconds` None means that all concurrent requests were taken: the job tries again after a wait that grows
-        with its age.
-        """
+    def _hand_back(self, ending: Released) -> State:
+        """Give the job back, uncounted. A job with a cancel request ends as cancelled."""
 
         def release(session: Session) -> State:
-            job = job_views.any_job(session, self.claim.job_id)
-            if job is None:
-                raise ClaimLost
-            if wait_seconds is None:
-                age = (job.now - (job.started_at or job.now)).total_seconds()
-                seconds, reason = random.uniform(0.5, 1.0) * poll_delay(age), "no_place"
-            else:
-                seconds, reason = wait_seconds, "waits_at_provider"
-            seconds = before_the_deadline(seconds, (job.deadline_at - job.now).total_seconds())
-            return transitions.release(session, self.claim, reason=reason, interrupted=False, wait_seconds=seconds)
+            return transitions.release(
+                session,
+                self.claim,
+                reason=ending.reason,
+                interrupted=ending.interrupted,
+                wait_seconds=self._wait_seconds(session, ending),
+                behind=ending.behind,
+            )
 
         return self._persist(release)
 
-    def _end(self, error: JobError, outcome: Outcome | None = None) -> State:
+    def _wait_seconds(self, session: Session, ending: Released) -> float:
+        """Return how long the job waits until its next delivery, at most until shortly before its deadline."""
+        if ending.wait_seconds == 0:
+            return 0
+        job = job_views.any_job(session, self.claim.job_id)
+        if job is None:
+            raise ClaimLost
+        seconds = ending.wait_seconds
+        if seconds is None:
+            age = (job.now - (job.started_at or job.now)).total_seconds()
+            seconds = random.uniform(0.5, 1.0) * poll_delay(age)
+        return before_the_deadline(seconds, (job.deadline_at - job.now).total_seconds())
+
+    def _end(self, ending: Failed) -> State:
+        error = ending.error
         log.warning("attempt.failed", job=self.claim.job_id.hex, category=error.category, code=error.code)
-        return self._persist(lambda session: self._decide_and_end(session, error, outcome))
+        return self._persist(lambda session: self._decide_and_end(session, error, ending.outcome))
 
     def _decide_and_end(self, session: Session, error: JobError, outcome: Outcome | None) -> State:
         deadline, now = transitions.deadline_of(session, self.claim.job_id)

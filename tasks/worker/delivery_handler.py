@@ -36,7 +36,7 @@ class DeliveryHandler:
         self.worker = worker
         self.closed = threading.Event()
 
-    def take_in(self, job_id: uuid.UUID) -> str:
+    def handle(self, job_id: uuid.UUID) -> str:
         """Claim the job and work on it. Return in a few words how the delivery ended, for RQ's own record."""
         settings, database = self.tools.settings, self.tools.database
         if self.closed.is_set():
@@ -95,12 +95,12 @@ def deliver(v: object = None, job: object = None, delivery: object = None, **new
     fault_point("worker.received")
     number = delivery if isinstance(delivery, int) else None
     with bound_contextvars(job=job_id.hex, delivery=number):  # on every line that this thread logs
-        return _take_in(_handler, job_id)
+        return _handle(_handler, job_id)
 
 
-def _take_in(handler: DeliveryHandler, job_id: uuid.UUID) -> str:
+def _handle(handler: DeliveryHandler, job_id: uuid.UUID) -> str:
     try:
-        return handler.take_in(job_id)
+        return handler.handle(job_id)
     except AttemptTimedOut:
         log.error("delivery.timed_out", job=job_id.hex)  # outside the attempt: the lease brings the job back
         return "timed out"

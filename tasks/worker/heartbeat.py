@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,26 +15,11 @@ from tasks.ledger.jobs import leases
 from tasks.ledger.jobs.guarded_update import Claim
 from tasks.ledger.states import State
 from tasks.settings import Settings
+from tasks.worker.endings import Stopped, StopReason
 
 log = structlog.get_logger()
 
 HEAR_WITHIN_SECONDS = 2.0  # the worker learns of a cancel request at most this long after it was made
-
-
-class StopReason(StrEnum):
-    """Names the reasons for which work under a claim must stop."""
-
-    CANCEL = "cancel"
-    LOST = "lost"
-    SHUTDOWN = "shutdown"
-
-
-class Stopped(Exception):
-    """Raised where work under a claim notices that it must stop."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class HeldClaim:

@@ -22,11 +22,11 @@ from tasks.database import Database
 from tasks.intake import IntakePool
 from tasks.ledger.delivery import outbox
 from tasks.ledger.jobs import leases
-from tasks.maintenance.alert_monitor import Alerts
+from tasks.maintenance.alert_monitor import AlertMonitor
 from tasks.maintenance.reconciler import Reconciler
-from tasks.maintenance.replayer import Replaying
-from tasks.maintenance.response_cleanup import Withdrawals
-from tasks.notifications.sender import Upkeep, senders
+from tasks.maintenance.replayer import Replayer
+from tasks.maintenance.response_cleanup import ResponseCleanup
+from tasks.notifications.sender import OutboxCleanup, senders
 from tasks.observability import sentry, tracing
 from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
@@ -37,7 +37,8 @@ from tasks.queue.scheduler import ScheduledDeliveries
 from tasks.settings import Settings
 from tasks.worker.attempt import Tools
 from tasks.worker.delivery_handler import DeliveryHandler, set_handler
-from tasks.worker.heartbeat import Heartbeat, StopReason
+from tasks.worker.endings import StopReason
+from tasks.worker.heartbeat import Heartbeat
 from tasks.worker.rq_worker import SlotWorker
 from tasks.worker.slots import Slots
 
@@ -106,11 +107,11 @@ class WorkerProcess:
         self.dispatcher = Dispatcher(self.database.transaction, queue)
         self.handler = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
-        self.replaying = Replaying(self.database.transaction, self.settings, self.dispatcher.wake)
-        self.withdrawals = Withdrawals(self.database.transaction, self.settings, tools.provider)
+        self.replayer = Replayer(self.database.transaction, self.settings, self.dispatcher.wake)
+        self.response_cleanup = ResponseCleanup(self.database.transaction, self.settings, tools.provider)
         self.senders = senders(self.database.transaction, self.settings)
-        self.upkeep = Upkeep(self.database.transaction, self.settings.queue_name)
-        self.alerts = Alerts(self.database.transaction, self.settings)
+        self.cleanup = OutboxCleanup(self.database.transaction, self.settings.queue_name)
+        self.alert_monitor = AlertMonitor(self.database.transaction, self.settings)
         self.stopping = threading.Event()  # no new claims
         self.ended = threading.Event()  # no claim is held any more
         self.failed = False
@@ -124,11 +125,11 @@ class WorkerProcess:
             self.heartbeat.run,
             self.dispatcher.run,
             self.reconciler.run,
-            self.replaying.run,
-            self.withdrawals.run,
+            self.replayer.run,
+            self.response_cleanup.run,
             *(sender.run for sender in self.senders),
-            self.upkeep.run,
-            self.alerts.run,
+            self.cleanup.run,
+            self.alert_monitor.run,
             self._schedule,
             self._watch,
         ]
@@ -229,6 +230,6 @@ def reconcile_once(settings: Settings) -> int:
     database.require()
     try:
         moved = Reconciler(database.transaction, settings, lambda: None).step()
-        return moved + Replaying(database.transaction, settings, lambda: None).step()
+        return moved + Replayer(database.transaction, settings, lambda: None).step()
     finally:
         database.close()

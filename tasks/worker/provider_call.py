@@ -29,7 +29,8 @@ from tasks.ledger.states import CallOutcome, LaneState
 from tasks.provider import Answer, CallProgress, Prompt, ProviderError
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
-from tasks.worker.heartbeat import HeldClaim, Stopped, StopReason
+from tasks.worker.endings import LaneClosed, Stopped, StopReason, WaitsAtProvider
+from tasks.worker.heartbeat import HeldClaim
 from tasks.worker.poll_backoff import poll_delay
 from tasks.worker.retry_policy import UNKNOWN_CALLS_ALLOWED
 
@@ -37,26 +38,6 @@ log = structlog.get_logger()
 T = TypeVar("T")
 FULL_LANE_SECONDS = 1.0
 LOOK_AROUND_SECONDS = 1.0  # RQ's timeout is raised between two bytecodes, so no wait may be longer than this
-
-
-class LaneClosed(Exception):
-    """Raised when no call can be made now: the job must be handed back and wait for the lane."""
-
-    def __init__(self, lane: str, closed: Closed) -> None:
-        super().__init__(lane)
-        self.lane = lane
-        self.closed = closed
-
-
-class WaitsAtProvider(Exception):
-    """Raised when the job must be handed back, and the provider polled again after `seconds`.
-
-    `seconds` None means that no request was sent, since PROVIDER_CONCURRENCY requests are in progress.
-    """
-
-    def __init__(self, seconds: float | None) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
 
 
 @dataclass(frozen=True)
@@ -177,7 +158,7 @@ class RecordedCall:
         try:
             if self._loop.background is None:  # the site was switched to a provider that does not have this response
                 raise ProviderError(Category.UNCERTAIN, "response_gone", sent=True, response_over=True)
-            polled = self._in_flight(self._loop.submit_look(pending.response_id, budget_seconds=self._budget_seconds))
+            polled = self._in_flight(self._loop.submit_poll(pending.response_id, budget_seconds=self._budget_seconds))
         except ProviderError as error:
             if error.response_over:
                 self._close(pending.call_id, report_of_error(error), error)

@@ -22,20 +22,18 @@ from tasks.ledger.errors import CancelRequested, ClaimLost
 from tasks.ledger.jobs import checkpoints
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.jobs.transitions import LANE_SPREAD_SECONDS
+from tasks.ledger.states import SAVE_STEP
 from tasks.provider import Prompt
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
+from tasks.worker.endings import OutOfTime, WaitsAtProvider
 from tasks.worker.heartbeat import HeldClaim
 from tasks.worker.poll_backoff import poll_delay
-from tasks.worker.provider_call import LOOK_AROUND_SECONDS, Answered, RecordedCall, WaitsAtProvider
-from tasks.workflows import Finished, Step, Workflow
-from tasks.workflows.sanitize import tidy
+from tasks.worker.provider_call import LOOK_AROUND_SECONDS, Answered, RecordedCall
+from tasks.workflows import Finished, NextSteps, Step, Workflow
+from tasks.workflows.sanitize import sanitize
 
 SHORTER = " The last answer was too long and was cut off. Write at most half as much."
-
-
-class OutOfTime(Exception):
-    """Raised when the attempt's time is over and a step was saved in it: another attempt continues from there."""
 
 
 class Steps:
@@ -66,7 +64,7 @@ class Steps:
         facts = {key: made[-1][key] for key in ("label", "provider", "model")} if made else {}
         return {**facts, **({"cut_off": True} if any(fact.get("cut_off") for fact in made) else {})}
 
-    def work_off(self, workflow: Workflow, text: str, options: Mapping[str, str]) -> Finished:
+    def run(self, workflow: Workflow, text: str, options: Mapping[str, str]) -> Finished:
         """Run all steps of the workflow and return its result.
 
         Raises JobError, Stopped, LaneClosed, WaitsAtProvider, OutOfTime or ClaimLost.
@@ -76,15 +74,16 @@ class Steps:
             outcome = workflow.next(text, options, answers, self._settings.call_chars)
             if isinstance(outcome, Finished):
                 return outcome
-            self._run_round(outcome.steps, done=outcome.done, total=outcome.total)
+            self._run_round(outcome, workflow.step)
 
-    def _run_round(self, steps: Sequence[Step], *, done: int, total: int) -> None:
+    def _run_round(self, next_steps: NextSteps, shown_step: str) -> None:
         """Run these steps, at most `parts_at_once` at a time. In background mode the rest run in the next round.
 
         A response that is in progress at the provider blocks no thread, but it counts against `parts_at_once`. So
         these are polled first, and new steps get only what is left. Then the shortest wait is raised.
         """
-        counted = _Count(done, total, len(steps))
+        steps = next_steps.steps
+        counted = _Count(next_steps.done, next_steps.total, len(steps), shown_step)
         if not self._settings.openai_background:
             self._at_once(steps, counted)
             return
@@ -168,12 +167,12 @@ class Steps:
         }
         if answered.answer.cut_off:
             facts["cut_off"] = True
-        saved = SavedStep(tidy(answered.answer.text, step.prompt.document), facts)
+        saved = SavedStep(sanitize(answered.answer.text, step.prompt.document), facts)
 
         def save(session: Session) -> None:
             calls.close_call(session, answered.call_id, answered.report)
             lanes.record_success(session, self._settings.lane, spread_seconds=LANE_SPREAD_SECONDS)
-            next_step = "summarise" if counted.left > 1 else "save"
+            next_step = counted.shown_step if counted.left > 1 else SAVE_STEP
             done = min(counted.done + 1, counted.total)
             checkpoints.save(
                 session, self._held_claim.claim, step.name, saved, next_step=next_step, done=done, total=counted.total
@@ -192,12 +191,16 @@ class Steps:
 
 
 class _Count:
-    """Counts the parts that are done, all parts, and the steps of this round that are left."""
+    """Counts the parts that are done, all parts, and the steps of this round that are left.
 
-    def __init__(self, done: int, total: int, left: int) -> None:
+    `shown_step` is the name that the job has while they run.
+    """
+
+    def __init__(self, done: int, total: int, left: int, shown_step: str) -> None:
         self.done = done
         self.total = total
         self.left = left
+        self.shown_step = shown_step
 
 
 def shorter(prompt: Prompt) -> Prompt:

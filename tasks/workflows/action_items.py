@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from tasks.i18n import _, lazy
 from tasks.provider import Prompt
-from tasks.workflows.base import Finished, Option, Options, Step, Todo
-from tasks.workflows.chunking import cut, over_parts
+from tasks.workflows.base import Finished, NextSteps, Option, Options, Step
+from tasks.workflows.chunking import cut, map_parts
 
 HEAD = ("Who", "What", "By when")
 NONE = "The document gives no task to anybody."
@@ -33,24 +33,23 @@ class ActionItems:
     name = "action_items"
     version = 1
     step = "list"
-    """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Action items")
     hint = lazy("Who must do what by when, as a table.")
     needs_ai = True
     choices: Sequence[Option] = ()
 
-    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> NextSteps | Finished:
         """Make one request per part, and one table of the rows of all answers, without duplicates."""
         parts = cut(text, call_chars)
         if len(parts) == 1 and self.step not in saved:
-            return Todo([Step(self.step, Prompt(ASK, text))], done=0, total=1)
-        answers = [saved[self.step]] if len(parts) == 1 else over_parts(parts, saved, _prompt_for_part)
-        if isinstance(answers, Todo):
+            return NextSteps([Step(self.step, Prompt(ASK, text))], done=0, total=1)
+        answers = [saved[self.step]] if len(parts) == 1 else map_parts(parts, saved, _prompt_for_part)
+        if isinstance(answers, NextSteps):
             return answers
         rows = list(dict.fromkeys(row for answer in answers for row in rows_of(answer)))
         return Finished(table_of(rows), {"items": len(rows), "parts": len(parts)})
 
-    def spoken(self, result: str) -> str:
+    def localize(self, result: str) -> str:
         """Return the saved table with its column heads, or the sentence instead of it, in the active language."""
         if result == NONE:
             return _("The document gives no task to anybody.")

@@ -30,8 +30,8 @@ class Lines:
     name: str
     label: str
     hint: str
-    most: int
-    longest: int
+    max_lines: int
+    max_length: int
 
 
 Option = Choice | Lines
@@ -39,7 +39,7 @@ Options = Mapping[str, Any]
 """Maps the options of a job by name: a word for a Choice, a list of lines for Lines."""
 
 
-class OptionsWrong(Exception):
+class InvalidOptions(Exception):
     """Raised for an option that the workflow does not have, or a value that the option does not allow.
 
     `option` is the name of the option, or None if the workflow has no option of that name.
@@ -59,7 +59,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Todo:
+class NextSteps:
     """Lists the steps that can run now, in any order, and counts the parts of the job: done, and in total."""
 
     steps: Sequence[Step]
@@ -78,18 +78,20 @@ class Finished:
 class Workflow(Protocol):
     """Defines a kind of work on a document. `version` is part of a job's identity: raise it when the result changes.
 
-    `title` is the name that the user picks, `hint` a sentence about it. `needs_ai` False means that the extract made
-    without an AI service is good enough.
+    `step` names the work on the document, and the answer if one request is enough. It is stored with that answer, so it
+    must not change. `title` is the name that the user picks, `hint` a sentence about it. `needs_ai` False means that
+    the extract made without an AI service is good enough.
     """
 
     name: str
     version: int
+    step: str
     title: str
     hint: str
     needs_ai: bool
     choices: Sequence[Option]
 
-    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> NextSteps | Finished:
         """Return the steps to do next, or the result. Pure: the same answers lead to the same steps.
 
         `saved` has the answers so far by the name of their step. `call_chars` is the number of characters of a document
@@ -108,18 +110,18 @@ class AsCsv(Protocol):
 
 
 @runtime_checkable
-class OwnWords(Protocol):
+class OwnTexts(Protocol):
     """Marks a workflow that adds its own text to results. It is saved in English, whatever the user's language."""
 
-    def spoken(self, result: str) -> str:
+    def localize(self, result: str) -> str:
         """Return the saved result with this text in the active language."""
         ...
 
 
 def check_options(workflow: Workflow, given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a job: the given values, checked, and the defaults for the rest. Raises OptionsWrong."""
+    """Return the options of a job: the given values, checked, and the defaults for the rest. Raises InvalidOptions."""
     if set(given) - {option.name for option in workflow.choices}:
-        raise OptionsWrong(None)
+        raise InvalidOptions(None)
     defaults = {option.name: option.default for option in workflow.choices if isinstance(option, Choice)}
     values = {**defaults, **given}
     return {option.name: _checked(option, values.get(option.name)) for option in workflow.choices}
@@ -128,13 +130,13 @@ def check_options(workflow: Workflow, given: Mapping[str, object]) -> dict[str, 
 def _checked(option: Option, value: object) -> str | list[str]:
     if isinstance(option, Choice):
         if not isinstance(value, str) or value not in option.words:
-            raise OptionsWrong(option.name)
+            raise InvalidOptions(option.name)
         return value
     lines = value.splitlines() if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise OptionsWrong(option.name)
+        raise InvalidOptions(option.name)
     lines = [clean(line).strip() for line in lines]
     lines = [line for line in lines if line]
-    if not 1 <= len(lines) <= option.most or any(len(line) > option.longest for line in lines):
-        raise OptionsWrong(option.name)
+    if not 1 <= len(lines) <= option.max_lines or any(len(line) > option.max_length for line in lines):
+        raise InvalidOptions(option.name)
     return lines

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tasks.intake.graphemes import is_border
 from tasks.provider import Prompt
-from tasks.workflows.base import Step, Todo
+from tasks.workflows.base import NextSteps, Step
 
 BORDERS = (
     re.compile(r"\n\s*\n"),
@@ -39,9 +39,9 @@ def _border(text: str, limit: int) -> int:
     return next((end for end in range(limit, limit // 2, -1) if is_border(text, end)), limit)
 
 
-def over_parts(
+def map_parts(
     parts: Sequence[str], saved: Mapping[str, str], prompt: Callable[[str, int, int], Prompt]
-) -> Todo | list[str]:
+) -> NextSteps | list[str]:
     """Return the steps for the parts without an answer; all answers, in order, if there are no such parts.
 
     `prompt` gets a part, its number from 1, and the number of parts.
@@ -53,13 +53,13 @@ def over_parts(
         if name not in saved
     ]
     if missing:
-        return Todo(missing, done=len(parts) - len(missing), total=len(parts))
+        return NextSteps(missing, done=len(parts) - len(missing), total=len(parts))
     return [saved[name] for name in names]
 
 
 def fold(
     answers: Sequence[str], saved: Mapping[str, str], limit: int, prompt: Callable[[str], Prompt], *, total: int
-) -> Todo | str:
+) -> NextSteps | str:
     """Return the steps that fold several answers into one text; the text itself once all of them are saved.
 
     Works level by level if the answers do not fit into one request. Each group has at least two answers, so every level
@@ -71,7 +71,7 @@ def fold(
         names = ["fold"] if len(groups) == 1 else [f"fold {level}.{number}" for number in range(1, len(groups) + 1)]
         missing = [Step(name, prompt(group)) for name, group in zip(names, groups, strict=True) if name not in saved]
         if missing:
-            return Todo(missing, done=total, total=total)
+            return NextSteps(missing, done=total, total=total)
         answers = [saved[name] for name in names]
         if len(answers) == 1:
             return answers[0]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from tasks.i18n import _, lazy
 from tasks.provider import Prompt
-from tasks.workflows.base import Finished, Lines, Option, Options, Step, Todo
-from tasks.workflows.chunking import cut, over_parts
+from tasks.workflows.base import Finished, Lines, NextSteps, Option, Options, Step
+from tasks.workflows.chunking import cut, map_parts
 
 ASK = (
     "Answer the questions below from the document alone. For each question write a line with its number and a full "
@@ -27,25 +27,24 @@ class QuestionsAnswered:
     name = "questions_answered"
     version = 1
     step = "answer"
-    """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Answers to questions")
     hint = lazy("Up to five questions, each answered with the passage that supports it.")
     needs_ai = True
     choices: Sequence[Option] = (
-        Lines("questions", lazy("Questions"), lazy("One per line, up to five."), most=5, longest=300),
+        Lines("questions", lazy("Questions"), lazy("One per line, up to five."), max_lines=5, max_length=300),
     )
 
-    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> NextSteps | Finished:
         """Make one request per part, with all questions; then pick the first answer with a passage from the text."""
         questions: list[str] = options["questions"]
         parts = cut(text, call_chars)
         if len(parts) == 1 and self.step not in saved:
-            return Todo([Step(self.step, Prompt(_instructions(questions), text))], done=0, total=1)
+            return NextSteps([Step(self.step, Prompt(_instructions(questions), text))], done=0, total=1)
         if len(parts) == 1:
-            answers: Todo | list[str] = [saved[self.step]]
+            answers: NextSteps | list[str] = [saved[self.step]]
         else:
-            answers = over_parts(parts, saved, lambda part, number, of: Prompt(_instructions(questions), part))
-        if isinstance(answers, Todo):
+            answers = map_parts(parts, saved, lambda part, number, of: Prompt(_instructions(questions), part))
+        if isinstance(answers, NextSteps):
             return answers
         given = [_parse_answers(answer) for answer in answers]
         best = [_best([part.get(number, ("", "")) for part in given], text) for number in range(1, len(questions) + 1)]
@@ -53,7 +52,7 @@ class QuestionsAnswered:
         supported = sum(bool(passage) for _, passage in best)
         return Finished("\n\n".join(shown), {"questions": len(questions), "supported": supported})
 
-    def spoken(self, result: str) -> str:
+    def localize(self, result: str) -> str:
         """Return the saved answers with the remarks on missing answers and passages in the active language."""
         unsupported = _("No passage of the document was found that supports this answer.")
         words = {NOT_ANSWERED: _("The document does not answer this."), f"*{UNSUPPORTED}*": f"*{unsupported}*"}

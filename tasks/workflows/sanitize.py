@@ -33,7 +33,7 @@ _reader = MarkdownIt("commonmark", {"html": True})
 _reader.validateLink = lambda url: True  # type: ignore[method-assign]  # other programs may make any URL a link
 
 
-def tidy(answer: str, document: str) -> str:
+def sanitize(answer: str, document: str) -> str:
     """Return the answer without images, and without addresses that are not in the document.
 
     A document can make a model end its answer with a URL that carries the text it has read

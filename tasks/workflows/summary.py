@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tasks.i18n import lazy
 from tasks.provider import Prompt
-from tasks.workflows.base import Choice, Finished, Option, Options, Step, Todo
-from tasks.workflows.chunking import cut, fold, over_parts
+from tasks.workflows.base import Choice, Finished, NextSteps, Option, Options, Step
+from tasks.workflows.chunking import cut, fold, map_parts
 
 LENGTHS = {"short": "at most 60 words", "medium": "about 150 words", "long": "about 400 words"}
 FORMS = {
@@ -28,7 +28,6 @@ class Summary:
     name = "summary"
     version = 1
     step = "summarise"
-    """Names the step for a text that fits into one request. Stored with its answer, so it must not change."""
     title = lazy("Summary")
     hint = lazy("The document in fewer words.")
     needs_ai = False
@@ -54,18 +53,18 @@ class Summary:
         ),
     )
 
-    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> Todo | Finished:
+    def next(self, text: str, options: Options, saved: Mapping[str, str], call_chars: int) -> NextSteps | Finished:
         """Make one request if the text fits; else one per part, and then fold their answers into one."""
         parts = cut(text, call_chars)
         if len(parts) == 1:
             if self.step in saved:
                 return Finished(saved[self.step])
-            return Todo([Step(self.step, self._prompt_for_whole(text, options))], done=0, total=1)
-        answers = over_parts(parts, saved, lambda part, number, of: self._prompt_for_part(part, number, of, options))
-        if isinstance(answers, Todo):
+            return NextSteps([Step(self.step, self._prompt_for_whole(text, options))], done=0, total=1)
+        answers = map_parts(parts, saved, lambda part, number, of: self._prompt_for_part(part, number, of, options))
+        if isinstance(answers, NextSteps):
             return answers
         folded = fold(answers, saved, call_chars, lambda group: self._prompt_for_fold(group, options), total=len(parts))
-        return folded if isinstance(folded, Todo) else Finished(folded, {"parts": len(parts)})
+        return folded if isinstance(folded, NextSteps) else Finished(folded, {"parts": len(parts)})
 
     def _prompt_for_whole(self, text: str, options: Options) -> Prompt:
         task = f"Summarise the document in {LENGTHS[options['length']]}, {_in_language(options)}."

@@ -35,7 +35,7 @@ def _break_the_worker() -> None:
     from tasks.worker.attempt import AttemptRunner
     from tasks.worker.steps import Steps
 
-    work_off, work_on = Steps.work_off, delivery_handler.work_on
+    run_steps, work_on = Steps.run, delivery_handler.work_on
 
     def faulty(self: Steps, workflow: object, text: str, options: object) -> object:
         if IN_THE_WORK in text:
@@ -46,7 +46,7 @@ def _break_the_worker() -> None:
             thread.join()
         if IN_RQS_HANDS in text:
             AttemptRunner.run = _raise(text)  # type: ignore[method-assign]
-        return work_off(self, workflow, text, options)  # type: ignore[arg-type]
+        return run_steps(self, workflow, text, options)  # type: ignore[arg-type]
 
     def outside(held: object, tools: object) -> object:
         state = work_on(held, tools)  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def _break_the_worker() -> None:
         return run
 
     run = AttemptRunner.run
-    Steps.work_off = faulty  # type: ignore[assignment, method-assign]
+    Steps.run = faulty  # type: ignore[assignment, method-assign]
     delivery_handler.work_on = outside  # type: ignore[assignment]
 
 

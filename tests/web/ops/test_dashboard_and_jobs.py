@@ -18,7 +18,7 @@ from tasks.ledger.jobs import leases, transitions
 from tasks.ledger.keys import reference_of
 from tasks.ledger.reports import job_views, last_day
 from tasks.ledger.states import CallOutcome, Event, State
-from tasks.worker.heartbeat import StopReason
+from tasks.worker.endings import StopReason
 from tests.support import factories
 from tests.web.conftest import Person, WebHarness, poll_address, rows
 
