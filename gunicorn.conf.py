@@ -55,4 +55,4 @@ logconfig_dict = {
 
 def post_worker_init(worker: Any) -> None:
     """Let requests that wait for a job end when their process is told to stop."""
-    worker.wsgi.extensions["waybill"].waits.stopping = lambda: not worker.alive
+    worker.wsgi.extensions["waybill"].long_poll_slots.stopping = lambda: not worker.alive

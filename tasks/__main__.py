@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         settings = load()
         return int(given.run(settings, given))
     except SettingsWrong as wrong:
-        for problem in wrong.faults:
+        for problem in wrong.problems:
             print(problem, file=sys.stderr)
     except NotDone as error:
         print(error, file=sys.stderr)

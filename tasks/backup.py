@@ -51,7 +51,7 @@ def exported(database: Database) -> Iterator[str]:
         yield _line({"end": dict(counted)})
 
 
-def take_in(database: Database, lines: Iterable[str]) -> dict[str, int]:
+def restore(database: Database, lines: Iterable[str]) -> dict[str, int]:
     """Fill an empty database with an export, all or nothing. Return the number of rows by table. Raises NotImported."""
     numbered = enumerate(lines, 1)
     head = _parsed(*next(numbered, (1, "")))

@@ -138,7 +138,8 @@ def app(made_app: Flask, database: Database, queue: DeliveryQueue) -> Iterator[F
     from webapp.services import export_slots
 
     config, joined = dict(made_app.config), made_app.extensions["waybill"]
-    free = {"waits": LongPollSlots(joined.settings.web_threads // 2), "exports": export_slots(joined.settings)}
+    slots = LongPollSlots(joined.settings.web_threads // 2)
+    free = {"long_poll_slots": slots, "export_slots": export_slots(joined.settings)}
     made_app.extensions["waybill"] = replace(joined, **free)  # frees what an earlier test has left occupied
     yield made_app
     made_app.config.clear()

@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         settings = load()
         check_web(settings)
     except SettingsWrong as wrong:
-        print("\n".join(wrong.faults), file=sys.stderr)
+        print("\n".join(wrong.problems), file=sys.stderr)
         return 1
     # Exec keeps the supervisor small: the modules imported here to read the settings are not needed any more.
     file = supervisor.__file__

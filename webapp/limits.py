@@ -33,7 +33,7 @@ HIGHEST_VALUES = {Limit.JOBS_PER_DAY: 2**31 - 1, Limit.JOBS_AT_ONCE: 2**31 - 1, 
 
 
 @dataclass(frozen=True)
-class Said:
+class TimedMessage:
     """Text about a point in time, inserted at `%(moment)s` of `about`.
 
     As plain text it is in UTC; in a page, app.js can show it in the reader's own zone. It is rounded up to a minute, so
@@ -72,19 +72,19 @@ class OverLimit(NotAccepted):
     def __init__(self, allowance: Allowance) -> None:
         assert allowance.until is not None, "a limit that is reached ends some time"
         self.allowance = allowance
-        self.said = said_of(allowance, allowance.until)
-        super().__init__(str(allowance.limit), str(self.said), field="limit", status=429)
+        self.timed_message = limit_message(allowance, allowance.until)
+        super().__init__(str(allowance.limit), str(self.timed_message), field="limit", status=429)
         seconds = max(1, math.ceil((allowance.until - allowance.now).total_seconds()))
         self.headers = {"Retry-After": str(seconds)}
-        self.facts = {"until": self.said.moment.isoformat(), "at": self.said.moment_in_words}
+        self.facts = {"until": self.timed_message.moment.isoformat(), "at": self.timed_message.moment_in_words}
 
     @property
-    def told(self) -> object:
+    def shown_message(self) -> object:
         """The message as a page shows it."""
-        return self.said
+        return self.timed_message
 
     @property
-    def told_to_sender(self) -> object:
+    def message_for_sender(self) -> object:
         """The message for people who use an upload link of the account.
 
         It reveals nothing about the account's limits.
@@ -99,12 +99,12 @@ class OverLimit(NotAccepted):
                 "The person who gave you this form has reached a limit of this site. You can submit documents again "
                 "at %(moment)s."
             )
-        return Said("", about, self.said.until, self.said.now)
+        return TimedMessage("", about, self.timed_message.until, self.timed_message.now)
 
 
-def said_of(allowance: Allowance, until: datetime) -> Said:
+def limit_message(allowance: Allowance, until: datetime) -> TimedMessage:
     """Return which limit is reached, and when it ends."""
-    name, used = NAMES[allowance.limit], _used_of(allowance.used, allowance.most or 0)
+    name, used = NAMES[allowance.limit], _used_of(allowance.used, allowance.maximum or 0)
     about = {
         Limit.JOBS_AT_ONCE: gettext(
             "You can submit the next one when one of these is done, by %(moment)s at the latest."
@@ -112,7 +112,7 @@ def said_of(allowance: Allowance, until: datetime) -> Said:
         Limit.TOKENS_PER_MONTH: gettext("You can submit the next document at %(moment)s."),
         Limit.JOBS_PER_DAY: gettext("You can submit the next one at %(moment)s."),
     }
-    return Said(f"{name}: {used}. ", about[allowance.limit], until, allowance.now)
+    return TimedMessage(f"{name}: {used}. ", about[allowance.limit], until, allowance.now)
 
 
 def _used_of(used: int, limit: int) -> str:
@@ -141,43 +141,43 @@ def usage_of_account(account_id: uuid.UUID) -> LimitUsage:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AccountLimits:
     """Holds the limits of an account for its pages. `with_tokens` shows token usage even without a limit."""
 
-    standing: LimitUsage
+    usage: LimitUsage
     with_tokens: bool
 
     @property
-    def reached(self) -> Said | None:
+    def reached(self) -> TimedMessage | None:
         """The limit that blocks new documents now; of several, the one that ends last."""
-        reached = [(usage.until, usage) for usage in self.standing.values() if usage.until is not None]
+        reached = [(usage.until, usage) for usage in self.usage.values() if usage.until is not None]
         if not reached:
             return None
         until, last = max(reached, key=lambda pair: pair[0])
-        return said_of(last, until)
+        return limit_message(last, until)
 
     @property
     def left_today(self) -> str | None:
         """The number of documents that may still be handed in; None if there is no limit."""
-        of_day = self.standing[Limit.JOBS_PER_DAY]
-        if of_day.most is None:
+        of_day = self.usage[Limit.JOBS_PER_DAY]
+        if of_day.maximum is None:
             return None
-        return _("%(left)s of %(most)s left today", left=number(of_day.left or 0), most=number(of_day.most))
+        return _("%(left)s of %(most)s left today", left=number(of_day.left or 0), most=number(of_day.maximum))
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """Each limit with its usage; empty if there is none."""
         facts = []
-        for limit, usage in self.standing.items():
-            if usage.most is not None:
-                facts.append((str(NAMES[limit]), _used_of(usage.used, usage.most)))
+        for limit, usage in self.usage.items():
+            if usage.maximum is not None:
+                facts.append((str(NAMES[limit]), _used_of(usage.used, usage.maximum)))
             elif limit is Limit.TOKENS_PER_MONTH and self.with_tokens:
                 facts.append((str(NAMES[limit]), number(usage.used)))
         return facts
 
 
-def my_limits() -> Shown:
+def my_limits() -> AccountLimits:
     """Return the limits for this user's pages. Unlimited tokens are shown to users who may see costs."""
-    return Shown(
+    return AccountLimits(
         usage_of_account(current_account().id), services().settings.show_cost_to_owner or current_account().is_operator
     )

@@ -33,8 +33,8 @@ class Services:
     settings: Settings
     queue: DeliveryQueue
     dispatcher: Dispatcher
-    waits: LongPollSlots
-    exports: threading.BoundedSemaphore
+    long_poll_slots: LongPollSlots
+    export_slots: threading.BoundedSemaphore
     sign_in_service: SignInService | None
 
 

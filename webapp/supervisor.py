@@ -40,7 +40,7 @@ class ProcessGroup:
         )
         self.running[pid] = name
 
-    def bury(self) -> list[str]:
+    def reap(self) -> list[str]:
         """Reap every process that ended, including adopted orphans. Returns how the children among them ended."""
         ended: list[str] = []
         while True:
@@ -59,7 +59,7 @@ class ProcessGroup:
         ended: list[str] = []
         while not self.stop_asked and not ended:
             time.sleep(LOOK_EVERY_SECONDS)
-            ended = self.bury()
+            ended = self.reap()
         if ended and not self.stop_asked:
             time.sleep(LOOK_EVERY_SECONDS)  # a host that signals every process may reach a child first
         for line in ended:
@@ -82,7 +82,7 @@ class ProcessGroup:
         until = time.monotonic() + seconds
         while self.running and time.monotonic() < until:
             time.sleep(LOOK_EVERY_SECONDS)
-            for line in self.bury():
+            for line in self.reap():
                 say(line)
         return not self.running
 

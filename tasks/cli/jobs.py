@@ -78,7 +78,7 @@ def imported(settings: Settings, lines: Iterable[str]) -> list[str]:
     """Fill an empty database with an export, and return a line for each table. Raises NotDone."""
     with opened(settings) as database:
         try:
-            return [f"{table}: {count}" for table, count in backup.take_in(database, lines).items()]
+            return [f"{table}: {count}" for table, count in backup.restore(database, lines).items()]
         except backup.NotImported as error:
             raise NotDone(str(error)) from None
 

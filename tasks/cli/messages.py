@@ -74,7 +74,7 @@ def gate_in_words(gate: GateState) -> str:
         "limited": f"open{limit}",
         "paused": "paused: nothing more is handed to the queue",
         "draining": "stopped: nothing more is handed to the queue, and no attempt begins",
-    }[gate.word]
+    }[gate.mode]
     if gate.changed_at is None:
         return text
     note = f" ({gate.note})" if gate.note else ""

@@ -72,7 +72,7 @@ def resume(settings: Settings, *, note: str | None, at_once: int | None, keep_la
         before = delivery_gate.resume(session, settings.queue_name, by=by, at_once=at_once, note=note)
         gate = delivery_gate.load(session, settings.queue_name)
         lines = [f"work: {gate_in_words(gate)}{'' if before else ', nothing to resume'}"]
-        if before is not None and before.shut:
+        if before is not None and before.is_paused:
             lines += _ended_meanwhile(session, settings)
         if not keep_lane:
             lines += _open_lane(session, settings, by=by, note=note)

@@ -65,7 +65,7 @@ def take_away(database: Database, queue: DeliveryQueue, names: Names) -> None:
     """
     with database.transaction() as session:
         jobs = list(session.execute(select(Job.id).where(Job.queue == names.queue)).scalars())
-    queue.forget_everything(jobs)
+    queue.delete_all_keys(jobs)
     with database.transaction() as session:
         account_id = session.execute(
             text("SELECT id FROM accounts WHERE email = :email"), {"email": names.email}

@@ -28,7 +28,7 @@ def redis_forgot(stage: Stage) -> None:
     stage.worker(slots=1)
     stage.wait_for_requests(1)
     stage.wait_until(lambda: stage.queue.depth() == fair_order.PREFETCH, "as many others in the queue as it is to have")
-    stage.queue.forget_everything(jobs)
+    stage.queue.delete_all_keys(jobs)
     stage.struck()
     stage.fake.release()
     stage.wait_for()

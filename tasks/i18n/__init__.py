@@ -32,20 +32,20 @@ def language() -> str:
     return _active.get()
 
 
-def speak(code: str | None) -> None:
+def activate_language(code: str | None) -> None:
     """Activate this language in this thread. None, or a code without a catalogue, activates English."""
     _active.set(code if code is not None and code in LANGUAGES else ENGLISH)
 
 
 @contextmanager
-def speaking(code: str | None) -> Iterator[None]:
+def use_language(code: str | None) -> Iterator[None]:
     """Activate this language inside the block."""
     earlier = language()
-    speak(code)
+    activate_language(code)
     try:
         yield
     finally:
-        speak(earlier)
+        activate_language(earlier)
 
 
 def gettext(message: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from tasks.intake.clean import clean
-from tasks.intake.errors import DocumentRefused, ReadAbandoned, Refusal
+from tasks.intake.errors import DocumentRefused, ReadCancelled, Refusal
 from tasks.intake.file_types import Kind, sniff
 from tasks.intake.sandbox.pool import IntakePool
 from tasks.intake.types import Limits, Reading
@@ -19,7 +19,7 @@ __all__ = [
     "IntakePool",
     "Kind",
     "Limits",
-    "ReadAbandoned",
+    "ReadCancelled",
     "Reading",
     "Refusal",
     "clean",

@@ -32,5 +32,5 @@ class DocumentRefused(JobError):
         self.refusal = refusal
 
 
-class ReadAbandoned(Exception):
+class ReadCancelled(Exception):
     """Raised when the caller cancelled or the pool was closed before the document was read. Says nothing about it."""

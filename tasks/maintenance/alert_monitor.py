@@ -23,7 +23,7 @@ log = structlog.get_logger()
 CHECK_SECONDS = 30.0
 
 
-class Alerts:
+class AlertMonitor:
     """Checks the alert thresholds."""
 
     def __init__(self, transaction: Transaction, settings: Settings) -> None:

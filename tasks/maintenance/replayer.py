@@ -18,7 +18,7 @@ POLL_SECONDS = 1.0
 BATCH = 200
 
 
-class Replaying:
+class Replayer:
     """Gives each replay its turn. The row of the replay keeps its rate."""
 
     def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:

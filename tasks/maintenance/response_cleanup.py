@@ -38,7 +38,7 @@ MAX_PAUSE_SECONDS = 10.0  # a cancel must not wait long behind another that fail
 MAX_REST_SECONDS = 300.0  # a deletion is not urgent, and some servers do not support it
 
 
-class Withdrawals:
+class ResponseCleanup:
     """Sweeps over the responses at the provider that no job waits for."""
 
     def __init__(self, transaction: Transaction, settings: Settings, provider: ProviderLoop) -> None:
@@ -125,7 +125,7 @@ class Withdrawals:
         return deleted
 
     def _submit_cancel(self, kept: KeptResponse) -> Future[Answer | None]:
-        return self._provider.submit_withdraw(kept.response_id, budget_seconds=self._budget_seconds)
+        return self._provider.submit_cancel(kept.response_id, budget_seconds=self._budget_seconds)
 
     def _submit_delete(self, kept: KeptResponse) -> Future[None]:
         return self._provider.submit_delete(kept.response_id, budget_seconds=self._budget_seconds)

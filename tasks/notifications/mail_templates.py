@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.i18n import _, speaking
+from tasks.i18n import _, use_language
 from tasks.notifications.signed_links import Links
 
 MAX_SUBJECT_LENGTH = 120
@@ -24,7 +24,7 @@ class Mail:
 Words = Callable[[Facts, Links], Mail]
 
 
-def in_words(what: str, facts: Facts, links: Links) -> Mail | None:
+def render_mail(what: str, facts: Facts, links: Links) -> Mail | None:
     """Return the mail about an event; None if this code does not know the event.
 
     It is written in the language that the user was using when the mail was requested. Mails to operators name no
@@ -33,7 +33,7 @@ def in_words(what: str, facts: Facts, links: Links) -> Mail | None:
     words = MAILS.get(what)
     if words is None:
         return None
-    with speaking(facts.get("language")):
+    with use_language(facts.get("language")):
         return words(facts, links)
 
 

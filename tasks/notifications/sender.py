@@ -130,7 +130,7 @@ class Sender:
         self.wait_until_idle(1.5)
 
 
-class Upkeep:
+class OutboxCleanup:
     """Gives up notifications that have become useless, and deletes the rows of those that ended long ago."""
 
     def __init__(self, transaction: Transaction, queue: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tasks.ledger.notifications.outbox import PendingNotification
 from tasks.notifications.errors import NotSent
-from tasks.notifications.mail_templates import in_words, one_line
+from tasks.notifications.mail_templates import one_line, render_mail
 from tasks.notifications.signed_links import Links
 from tasks.retry_after import retry_after_seconds
 
@@ -90,7 +90,7 @@ class MailPost:
             raise NotSent("connect") from None
 
     def _message(self, notice: PendingNotification) -> MIMEText:
-        mail = in_words(notice.what, notice.facts, Links(self._settings))
+        mail = render_mail(notice.what, notice.facts, Links(self._settings))
         if mail is None:
             raise NotSent("no_words")  # enqueued by newer code, which may be running at the next try
         sender = parseaddr(self._settings.mail_from or "")

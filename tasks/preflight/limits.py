@@ -38,7 +38,7 @@ def table(settings: Settings) -> list[str]:
 
 
 def _nest(settings: Settings) -> Finding:
-    faults = timeouts.faults(settings)
+    faults = timeouts.problems(settings)
     order = " < ".join(f"{budget.seconds:g}" for budget in timeouts.nested(settings))
     measured = " ".join(faults).rstrip(".") if faults else order
     return Finding(judge(not faults, Level.FAIL), "budgets nest", measured, "Change one of each pair")

@@ -84,11 +84,11 @@ class ProviderLoop:
             progress,
         )
 
-    def submit_look(self, response_id: str, *, budget_seconds: float) -> Future[Answer | Pending]:
+    def submit_poll(self, response_id: str, *, budget_seconds: float) -> Future[Answer | Pending]:
         """Poll a response."""
         return self._submit(lambda: self._background().poll(response_id), budget_seconds)
 
-    def submit_withdraw(self, response_id: str, *, budget_seconds: float) -> Future[Answer | None]:
+    def submit_cancel(self, response_id: str, *, budget_seconds: float) -> Future[Answer | None]:
         """Cancel a response. The budget covers the cancel request and the poll after it."""
         return self._submit(lambda: self._background().cancel(response_id), budget_seconds)
 

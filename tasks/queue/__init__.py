@@ -97,11 +97,11 @@ class DeliveryQueue:
         """Remove a message from the scheduled registry, since another message delivers the job."""
         self._scheduled.remove(identifier, delete_job=True)
 
-    def has_forgotten(self) -> bool:
-        """Return True if Redis has lost its data since `remember`: it was flushed, or restarted empty."""
+    def was_flushed(self) -> bool:
+        """Return True if Redis has lost its data since `mark_as_known`: it was flushed, or restarted empty."""
         return not self.connection.exists(self._epoch_key)
 
-    def remember(self) -> None:
+    def mark_as_known(self) -> None:
         """Store a mark in Redis that is lost with its data. Call this only after the lost deliveries are owed again."""
         self.connection.set(self._epoch_key, "1")
 
@@ -144,7 +144,7 @@ class DeliveryQueue:
         """Return how many messages wait for a slot."""
         return self.rq.count
 
-    def forget_everything(self, jobs: Iterable[uuid.UUID]) -> None:
+    def delete_all_keys(self, jobs: Iterable[uuid.UUID]) -> None:
         """Delete every key of this queue and of the messages to these jobs, and no others, as if Redis had lost them.
 
         For drills, which have their own queue. A worker that still runs writes some of its keys again.

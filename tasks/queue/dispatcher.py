@@ -47,10 +47,10 @@ class Dispatcher:
 
         Raises QueueUnreachable before anything is postponed if Redis does not answer.
         """
-        if self._queue.has_forgotten():
+        if self._queue.was_flushed():
             with self._transaction() as session:
                 forgotten = outbox.bring_all_forward(session, self._queue.name)
-            self._queue.remember()
+            self._queue.mark_as_known()
             if forgotten:
                 log.warning("queue.forgot", deliveries=forgotten)
         with self._transaction() as session:

@@ -24,11 +24,11 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SettingsWrong(Exception):
-    """Raised when the process must not start. `faults` has a line for each problem, which names its settings."""
+    """Raised when the process must not start. `problems` has a line for each problem, which names its settings."""
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = faults
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class Settings(BaseSettings):

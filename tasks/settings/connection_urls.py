@@ -83,7 +83,7 @@ def redis_tls(settings: Settings) -> dict[str, Any]:
     return {"ssl_ca_certs": None if settings.redis_ca_file is None else str(settings.redis_ca_file)}
 
 
-def faults(settings: Settings) -> list[str]:
+def problems(settings: Settings) -> list[str]:
     """Return a line for each problem with the URLs, which names the setting and never its value."""
     given = (
         ("DATABASE_URL", settings.database_url, POSTGRES_SCHEMES),
@@ -97,7 +97,7 @@ def faults(settings: Settings) -> list[str]:
     ]
     for name, value, schemes in given:
         if schemes is POSTGRES_SCHEMES and value is not None and scheme_of(value.get_secret_value()) in schemes:
-            found += url_parameters.faults(name, value.get_secret_value())
+            found += url_parameters.problems(name, value.get_secret_value())
     if settings.app_base_url is not None:
         found += base_url_faults(settings.app_base_url)
     if settings.redis_ca_file is not None and not _holds_certificates(settings.redis_ca_file):

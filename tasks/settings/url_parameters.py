@@ -29,7 +29,7 @@ OTHERS: Mapping[str, str] = {
 A_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 
-def faults(setting: str, address: str) -> list[str]:
+def problems(setting: str, address: str) -> list[str]:
     """Return a sentence for each parameter that libpq does not know. No sentence quotes a value of the URL."""
     from psycopg import pq
 

@@ -18,13 +18,13 @@ def load() -> Settings:
     except ValidationError as error:
         raise SettingsWrong([_sentence(problem) for problem in error.errors(include_input=False)]) from None
     problems = [
-        *connection_urls.faults(settings),
+        *connection_urls.problems(settings),
         *_provider_problems(settings),
         *_price_problems(settings),
         *_monitoring_problems(settings),
-        *timeouts.faults(settings),
-        *notifications.faults(settings),
-        *sign_in.faults(settings),
+        *timeouts.problems(settings),
+        *notifications.problems(settings),
+        *sign_in.problems(settings),
     ]
     if problems:
         raise SettingsWrong(problems)

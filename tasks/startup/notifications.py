@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
-def faults(settings: Settings) -> list[str]:
+def problems(settings: Settings) -> list[str]:
     """Return a line for each combination of settings that cannot work."""
     return [*_mail(settings), *_alerts(settings), *_loopback(settings)]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 ITS_OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
-def faults(settings: Settings) -> list[str]:
+def problems(settings: Settings) -> list[str]:
     """Return a line for each combination of settings that cannot work."""
     given = (settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret)
     if settings.oidc_issuer is None or None in given:

@@ -59,7 +59,7 @@ def nested(settings: Settings) -> list[Budget]:
     ]
 
 
-def faults(settings: Settings) -> list[str]:
+def problems(settings: Settings) -> list[str]:
     """Return a line for each pair of limits that does not nest, which names both settings."""
     found = [
         f"{inner.setting} ({inner.seconds:g}) must be less than {outer.setting.rstrip(',')} ({outer.seconds:g})."

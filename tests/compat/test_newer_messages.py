@@ -39,7 +39,7 @@ def handed_over_by_newer_code(site: Site, queue: DeliveryQueue, function: str, f
 def test_newer_messages_are_parked_with_a_line_and_sent_again_in_this_version(
     site: Opened, queue: DeliveryQueue
 ) -> None:
-    queue.remember()
+    queue.mark_as_known()
     with site({"mode": "ok"}) as here:
         jobs = {name: handed_over_by_newer_code(here, queue, *message) for name, message in NEWER.items()}
         behind = here.submit(b"An ordinary text behind all of them.")

@@ -131,11 +131,11 @@ def test_rows_and_messages_of_an_earlier_version_are_worked_off(
     lines = (HERE / "rows" / f"{version}.jsonl").read_text().splitlines()
     upgrade(settings, version)
     with Database(settings, "waybill-test") as database:
-        backup.take_in(database, lines)
+        backup.restore(database, lines)
         upgrade(settings, "head")
         move_to_now(database, json.loads(lines[0])["made_at"])
         keep_the_dispatcher_away(database)
-        queue.remember()
+        queue.mark_as_known()
         (message,) = put_back(queue, version)
         Reconciler(database.transaction, settings, lambda: None).step()
         worker = burst(factories.ROOT, here)

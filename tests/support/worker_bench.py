@@ -18,7 +18,7 @@ from tasks.ledger.models import ProviderCall
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView
 from tasks.ledger.states import State
-from tasks.maintenance.response_cleanup import Withdrawals
+from tasks.maintenance.response_cleanup import ResponseCleanup
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
 from tasks.worker.attempt import Tools, work_on
@@ -56,7 +56,7 @@ class WorkerHarness:
         self.tools = tools
         self.database = tools.database
         self.account_id = account_id
-        self.withdrawals = Withdrawals(tools.database.transaction, tools.settings, tools.provider)
+        self.withdrawals = ResponseCleanup(tools.database.transaction, tools.settings, tools.provider)
 
     def submit(self, content: bytes = factories.TEXT, **more: Any) -> uuid.UUID:
         with self.database.transaction() as session:

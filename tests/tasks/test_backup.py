@@ -120,7 +120,7 @@ KNOWN = {
 def refused(database: Database, lines: list[str]) -> str:
     before = rows(database)
     with pytest.raises(backup.NotImported) as why:
-        backup.take_in(database, lines)
+        backup.restore(database, lines)
     assert rows(database) == before
     return str(why.value)
 

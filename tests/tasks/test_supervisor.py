@@ -92,7 +92,7 @@ def test_a_child_that_ends_by_itself_ends_the_rest_in_order(how: str) -> None:
         assert "1 ended with 0" in here.log
 
 
-@pytest.mark.parametrize("control", ["", "supervisor.ProcessGroup.bury = lambda self: []  # reaps nothing"])
+@pytest.mark.parametrize("control", ["", "supervisor.ProcessGroup.reap = lambda self: []  # reaps nothing"])
 def test_orphans_are_reaped(control: str) -> None:
     with keeper(LEAVES_AN_ORPHAN, control=control) as here:
         orphan = int(here.log.split("orphan ")[1].split()[0])

@@ -234,7 +234,7 @@ def test_a_moment_is_rounded_up_and_has_its_day_where_that_is_not_todays(
     app: Flask, after: timedelta, said: str
 ) -> None:
     now = datetime.fromisoformat("2026-08-03T12:00:00+00:00")
-    sentence = words.Said("", "by %(moment)s.", now + after, now)
+    sentence = words.TimedMessage("", "by %(moment)s.", now + after, now)
     assert str(sentence) == said
     with app.test_request_context():
         assert re.sub("<[^>]+>", "", sentence.__html__()) == said

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
-from tasks.i18n import lazy, speaking
+from tasks.i18n import lazy, use_language
 from tasks.ledger.keys import reference_of
 from tasks.ledger.models import Attempt, JobEvent, ProviderCall
 from tasks.ledger.notifications import preferences
@@ -134,7 +134,7 @@ def archive(account: Account, lock: Lock, *, language_code: str) -> Iterator[byt
 
 
 def _next_of(files: Iterator[tuple[str, str | bytes]], language_code: str) -> tuple[str, str | bytes] | None:
-    with speaking(language_code):
+    with use_language(language_code):
         return next(files, None)
 
 

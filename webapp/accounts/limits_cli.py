@@ -61,7 +61,7 @@ def show_or_set(email: str, note: str | None, **given: int | str | None) -> None
     except SQLAlchemyError as error:
         raise database_failed(error) from None
     for limit, used in usage.items():
-        click.echo(f"{NAMES[limit]}: {used.used} of {used.most or 'any number'}{_whose(own, limit)}")
+        click.echo(f"{NAMES[limit]}: {used.used} of {used.maximum or 'any number'}{_whose(own, limit)}")
 
 
 def _whose(own: Limits, limit: Limit) -> str:

@@ -158,7 +158,7 @@ def choose_language() -> ResponseReturnValue:
 def take_everything() -> ResponseReturnValue:
     """Send everything that is kept for the account, as one file that is generated while it is sent."""
     account = current_account()
-    slots = services().exports
+    slots = services().export_slots
     if not slots.acquire(blocking=False):
         return account_page(errors={"export": messages.EXPORTS_FULL}), 503
     with transaction() as database:

@@ -37,14 +37,14 @@ def say_problem(error: Problem) -> ResponseReturnValue:
 @api.errorhandler(NotAccepted)
 def say_not_accepted(refused: NotAccepted) -> ResponseReturnValue:
     return problem(
-        refused.status, "The document was not accepted", refused.sentence, code=refused.code, field=refused.field
+        refused.status, "The document was not accepted", refused.message, code=refused.code, field=refused.field
     )
 
 
 @api.errorhandler(OverLimit)
 def say_over_limit(refused: OverLimit) -> ResponseReturnValue:
     g.of_day = usage_of_account(g.account_id)[Limit.JOBS_PER_DAY]
-    response = problem(429, OVER_LIMIT, refused.sentence, code=refused.code, until=refused.facts["until"])
+    response = problem(429, OVER_LIMIT, refused.message, code=refused.code, until=refused.facts["until"])
     response.headers.update(refused.headers)
     return response
 

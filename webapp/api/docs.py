@@ -9,7 +9,7 @@ from typing import Any
 from flask import Blueprint, current_app, render_template
 from flask.typing import ResponseReturnValue
 
-from tasks.i18n import ENGLISH, speaking
+from tasks.i18n import ENGLISH, use_language
 from webapp.api import openapi
 from webapp.api.requests import json_response
 from webapp.services import services, site_origin
@@ -39,7 +39,7 @@ def page() -> ResponseReturnValue:
 
 
 def _document() -> dict[str, Any]:
-    with speaking(ENGLISH):  # the API responds in English, so its description is English, too
+    with use_language(ENGLISH):  # the API responds in English, so its description is English, too
         return openapi.document(current_app, services().settings)
 
 

@@ -27,7 +27,7 @@ class Allowance:
     """Represents what is left of the requests of this minute. `allowed` is False if this request was too many."""
 
     allowed: bool
-    most: int
+    maximum: int
     left: int
     seconds_to_reset: int
 
@@ -50,10 +50,10 @@ def add_headers(response: Response, allowance: Allowance, of_day: limits.Allowan
     `of_day` is the daily job limit, if it was looked up. While documents may be handed in, there is no single moment at
     which more are allowed, so none is given.
     """
-    policies = [f'"{POLICY}";q={allowance.most};w={WINDOW_SECONDS}']
+    policies = [f'"{POLICY}";q={allowance.maximum};w={WINDOW_SECONDS}']
     left = [f'"{POLICY}";r={allowance.left};t={allowance.seconds_to_reset}']
-    if of_day is not None and of_day.most is not None:
-        policies.append(f'"{JOBS_POLICY}";q={of_day.most};w={limits.DAY_SECONDS}')
+    if of_day is not None and of_day.maximum is not None:
+        policies.append(f'"{JOBS_POLICY}";q={of_day.maximum};w={limits.DAY_SECONDS}')
         wait = "" if of_day.until is None else f";t={max(1, math.ceil((of_day.until - of_day.now).total_seconds()))}"
         left.append(f'"{JOBS_POLICY}";r={of_day.left}{wait}')
     response.headers["RateLimit-Policy"] = ", ".join(policies)

@@ -67,7 +67,7 @@ def open_ones(session: Session) -> Sequence[Invitation]:
     return session.execute(newest.limit(MAX_SHOWN)).scalars().all()
 
 
-def withdraw(session: Session, invitation_id: uuid.UUID) -> bool:
+def revoke(session: Session, invitation_id: uuid.UUID) -> bool:
     """Revoke an invitation. Returns False if it was used before, or does not exist."""
     return bool(
         session.execute(

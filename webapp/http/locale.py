@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask, Response, g, request
 
-from tasks.i18n import ENGLISH, LANGUAGES, gettext, language, plural, speak
+from tasks.i18n import ENGLISH, LANGUAGES, activate_language, gettext, language, plural
 from webapp.http.security import is_api
 
 
@@ -24,12 +24,12 @@ def prefer(chosen: str | None) -> None:
     The API and the operators' pages stay English.
     """
     if not g.get("only_english"):
-        speak(chosen or _browser_language())
+        activate_language(chosen or _browser_language())
 
 
 def _begin() -> None:
     g.only_english = is_api() or (request.blueprint or "").startswith("ops")
-    speak(ENGLISH if g.only_english else _browser_language())
+    activate_language(ENGLISH if g.only_english else _browser_language())
 
 
 def _browser_language() -> str | None:
@@ -46,4 +46,4 @@ def _add_vary_header(response: Response) -> Response:
 
 
 def _end(_: BaseException | None) -> None:
-    speak(ENGLISH)  # the thread will serve another user's request
+    activate_language(ENGLISH)  # the thread will serve another user's request

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class NotAccepted(Exception):
-    """Raised if nothing was recorded. `field` names the form field, `sentence` is the message for the user.
+    """Raised if nothing was recorded. `field` names the form field, `message` is the message for the user.
 
     `headers` are added to the response, and `facts` are passed to scripts beside the message.
     """
@@ -14,14 +14,14 @@ class NotAccepted(Exception):
     headers: Mapping[str, str] = {}
     facts: Mapping[str, str] = {}
 
-    def __init__(self, code: str, sentence: str, *, field: str, status: int = 422) -> None:
+    def __init__(self, code: str, message: str, *, field: str, status: int = 422) -> None:
         super().__init__(code)
         self.code = code
-        self.sentence = str(sentence)  # translated now, while the user's language is active
+        self.message = str(message)  # translated now, while the user's language is active
         self.field = field
         self.status = status
 
     @property
-    def told(self) -> object:
+    def shown_message(self) -> object:
         """The message as a page shows it."""
-        return self.sentence
+        return self.message

@@ -41,7 +41,7 @@ def _missing_in_database() -> list[str]:
     checks: dict[str, Callable[[Session], bool]] = {
         "migrations": lambda session: not schema.is_behind(job_views.schema_version(session)),
         # While an operator has paused the work, its workers may be away; people can still hand in.
-        "worker": lambda session: gate.load(session, settings.queue_name).shut or not no_worker_seen(session),
+        "worker": lambda session: gate.load(session, settings.queue_name).is_paused or not no_worker_seen(session),
         "orphans": lambda session: (
             job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
         ),

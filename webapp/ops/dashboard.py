@@ -38,11 +38,11 @@ def alarms_of(now: Now) -> list[str]:
     """
     late = now.longest_wait_seconds is not None and now.longest_wait_seconds > LONGER_THAN_USUAL_SECONDS
     raised = {
-        "no_worker": now.alive == 0 and not now.gate.shut,
+        "no_worker": now.alive == 0 and not now.gate.is_paused,
         "orphans": now.orphans > 0,
         "stopped_lane": any(lane.state is LaneState.STOPPED for lane in now.lanes),
-        "overdue": now.overdue > 0 and now.gate.word == "open",
-        "late": late and now.alive > 0 and not now.gate.shut,
+        "overdue": now.overdue > 0 and now.gate.mode == "open",
+        "late": late and now.alive > 0 and not now.gate.is_paused,
     }
     return [name for name, holds in raised.items() if holds]
 

@@ -43,11 +43,11 @@ def invite() -> ResponseReturnValue:
     return page(link=site_origin() + url_for("accounts.invited", token=token), invited=email), 201
 
 
-@ops_invitations.post("/invitations/<uuid:invitation_id>/withdraw")
-def withdraw(invitation_id: uuid.UUID) -> ResponseReturnValue:
+@ops_invitations.post("/invitations/<uuid:invitation_id>/revoke")
+def revoke(invitation_id: uuid.UUID) -> ResponseReturnValue:
     """Revoke an invitation before it is used."""
     with transaction() as database:
-        found = invitations.withdraw(database, invitation_id)
+        found = invitations.revoke(database, invitation_id)
     if not found:
         abort(404)
     flash(messages.INVITATION_WITHDRAWN)

@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from tasks.intake.errors import DocumentRefused, ReadAbandoned, Refusal
+from tasks.intake.errors import DocumentRefused, ReadCancelled, Refusal
 from tasks.intake.file_types import Kind
 from tasks.intake.sandbox.process import Child, ChildDied, ChildOverran
 from tasks.intake.sandbox.protocol import BrokenMessage, Ending
@@ -54,7 +54,7 @@ class IntakePool:
     ) -> Reading:
         """Return the text and facts of `data`.
 
-        Raises DocumentRefused if the document is the reason; ReadAbandoned if `cancelled` was set or the pool was
+        Raises DocumentRefused if the document is the reason; ReadCancelled if `cancelled` was set or the pool was
         closed meanwhile; JobError (internal, `intake_unavailable`) if no child can be started on this host.
         """
         try:
@@ -69,7 +69,7 @@ class IntakePool:
             raise DocumentRefused(_ENDINGS.get(died.code, Refusal.DAMAGED)) from None
 
     def close(self) -> None:
-        """End all children. Reads in progress and all later reads raise ReadAbandoned."""
+        """End all children. Reads in progress and all later reads raise ReadCancelled."""
         self._closing.set()
         with self._changed:
             children, self._children = self._children, set()
@@ -108,7 +108,7 @@ class IntakePool:
                 self._keeper.start()
             while True:
                 if self._closing.is_set() or (cancelled is not None and cancelled.is_set()):
-                    raise ReadAbandoned
+                    raise ReadCancelled
                 if self._idle:
                     child = self._idle[-1]
                     # Before it leaves the list: an exception raised by another thread must not leave it unlimited.
@@ -147,7 +147,7 @@ class IntakePool:
         try:
             child = Child()
             child.wait_until_ready(_START_SECONDS, self._closing)
-        except (OSError, ChildDied, ChildOverran, BrokenMessage, ReadAbandoned):
+        except (OSError, ChildDied, ChildOverran, BrokenMessage, ReadCancelled):
             if child is not None:
                 child.kill()
             with self._changed:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tasks.intake.errors import ReadAbandoned
+from tasks.intake.errors import ReadCancelled
 from tasks.intake.sandbox.protocol import pack, unpack
 
 # Waiting is done in steps, because another thread can stop this one only between two steps.
@@ -70,7 +70,7 @@ class Child:
     ) -> tuple[dict[str, Any], bytes]:
         """Send one request and return the response, whose body may have `max_body` bytes.
 
-        Raises ChildDied, ChildOverran, ReadAbandoned (when `cancelled` is set) or BrokenMessage; after any of them the
+        Raises ChildDied, ChildOverran, ReadCancelled (when `cancelled` is set) or BrokenMessage; after any of them the
         child must not be used any more.
         """
         return self._exchange(pack(header, body), max_body, time.monotonic() + seconds, cancelled)
@@ -81,7 +81,7 @@ class Child:
         unsent, received = memoryview(message), bytearray()
         while True:
             if cancelled is not None and cancelled.is_set():
-                raise ReadAbandoned
+                raise ReadCancelled
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ChildOverran

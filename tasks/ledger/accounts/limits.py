@@ -36,14 +36,14 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True)
 class Allowance:
-    """The usage of one limit. `most` is the limit itself, None if there is none.
+    """The usage of one limit. `maximum` is the limit itself, None if there is none.
 
     `until` is None while the limit is not reached, otherwise the latest time at which it allows the next job. `now` is
     the time of the count, by the database's clock.
     """
 
     limit: Limit
-    most: int | None
+    maximum: int | None
     used: int
     until: datetime | None
     now: datetime
@@ -51,7 +51,7 @@ class Allowance:
     @property
     def left(self) -> int | None:
         """Return how much is left, None if there is no limit."""
-        return None if self.most is None else max(0, self.most - self.used)
+        return None if self.maximum is None else max(0, self.maximum - self.used)
 
 
 class LimitReached(Exception):
@@ -105,11 +105,11 @@ def set_limits(session: Session, account_id: uuid.UUID, changed: Mapping[Limit, 
 
 @dataclass(frozen=True)
 class Use:
-    """The present usage of an account and its limits (`most`). `own` True: an operator has set some of them."""
+    """The present usage of an account and its limits. `own` True: an operator has set some of them."""
 
     at_once: int
     tokens: int
-    most: Limits
+    limits: Limits
     own: bool
 
 

@@ -37,12 +37,12 @@ class GateState:
     note: str | None = None
 
     @property
-    def shut(self) -> bool:
+    def is_paused(self) -> bool:
         """Return True if an operator has paused the work, so that waiting jobs wait for that operator."""
         return self.dispatch_stopped
 
     @property
-    def word(self) -> str:
+    def mode(self) -> str:
         """Return `open`, `limited`, `paused` or `draining`."""
         if self.claims_stopped:
             return "draining"
@@ -87,7 +87,7 @@ def load_for_job(session: Session, job_id: uuid.UUID) -> GateState:
     )
 
 
-def passes(session: Session, job_id: uuid.UUID) -> str | None:
+def check(session: Session, job_id: uuid.UUID) -> str | None:
     """Check if an attempt at this job may begin.
 
     Returns None if it may; then no operator can change the gate until the transaction ends. Otherwise returns STOPPED
@@ -110,7 +110,7 @@ def pause(session: Session, queue: str, *, by: str, note: str | None = None) -> 
     """Send nothing more to the queue. Messages that are there already may still be claimed. A drain stays a drain."""
     before = _lock_alone(session, queue)
     _set(session, queue, True, before.claims_stopped, before.at_once, by, note)
-    audit_log.record(session, queue, Decided.PAUSE, by=by, note=note, before=before.word)
+    audit_log.record(session, queue, Decided.PAUSE, by=by, note=note, before=before.mode)
     return load(session, queue)
 
 
@@ -119,7 +119,7 @@ def drain(session: Session, queue: str, *, by: str, note: str | None = None) -> 
     before = _lock_alone(session, queue)
     _set(session, queue, True, True, before.at_once, by, note)
     held_jobs = active(session, queue)
-    audit_log.record(session, queue, Decided.DRAIN, by=by, note=note, before=before.word, active=held_jobs)
+    audit_log.record(session, queue, Decided.DRAIN, by=by, note=note, before=before.mode, active=held_jobs)
     return held_jobs
 
 
@@ -131,10 +131,10 @@ def resume(
     Returns the state before. Returns None, and records no decision, if the gate was in the requested state already.
     """
     before = _lock_alone(session, queue)
-    if not before.shut and before.at_once == at_once:
+    if not before.is_paused and before.at_once == at_once:
         return None
     _set(session, queue, False, False, at_once, by, note)
-    audit_log.record(session, queue, Decided.RESUME, by=by, note=note, before=before.word, at_once=at_once)
+    audit_log.record(session, queue, Decided.RESUME, by=by, note=note, before=before.mode, at_once=at_once)
     return before
 
 

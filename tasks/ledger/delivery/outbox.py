@@ -216,7 +216,7 @@ def oldest_overdue_seconds(session: Session, queue: str) -> float:
     Also 0 while an operator has paused the work, and without the deliveries of disabled accounts: these wait for an
     operator and are not late.
     """
-    if gate.load(session, queue).shut:
+    if gate.load(session, queue).is_paused:
         return 0.0
     age = session.execute(
         select(func.extract("epoch", func.now() - func.min(Delivery.not_before))).where(

@@ -38,7 +38,7 @@ def claim(
     or the account is disabled, the delivery stays owed and is sent again later.
     Locks: the gate (shared), then the lane if it is closed (shared), then job and delivery.
     """
-    gate_reason = gate.passes(session, job_id)
+    gate_reason = gate.check(session, job_id)
     if gate_reason is not None:
         outbox.reschedule(session, job_id)
         return Refused(gate_reason)
@@ -321,7 +321,7 @@ def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
     again, since the job may have been replayed after it was found late. Returns None if it is not late or not waiting.
     """
     lane_category = lanes.closed_category(session, job_id)
-    late_code = "paused" if gate.load_for_job(session, job_id).shut else "not_done_in_time"
+    late_code = "paused" if gate.load_for_job(session, job_id).is_paused else "not_done_in_time"
     category, code = (Category.DEADLINE, late_code) if lane_category is None else (lane_category, "lane_closed")
     return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=category, code=code)
 

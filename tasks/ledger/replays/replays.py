@@ -194,7 +194,7 @@ def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:
 
 def wait_reason(session: Session, queue: str, lane: str) -> str | None:
     """Return the reason for which the queue's replays wait: `paused` or `lane_stopped`. Returns None if they do not."""
-    if gate.load(session, queue).shut:
+    if gate.load(session, queue).is_paused:
         return "paused"
     closed = lanes.check(session, lane)
     return "lane_stopped" if closed is not None and closed.state is LaneState.STOPPED else None

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger import states
 from tasks.ledger.models import Checkpoint, Document, Job
 from tasks.ledger.models.control import Replay, ReplayItem, ReplayState
-from tasks.ledger.states import State
+from tasks.ledger.states import READ_STEP, State
 
 MAX_JOBS = 1_000
 
@@ -114,7 +114,7 @@ def evaluated_jobs(*, without: uuid.UUID | None = None) -> Select[Any]:
     )
     # The text that was read replaces a deleted document. octet_length() does not decompress the stored text.
     text_kept = exists().where(
-        Checkpoint.job_id == Job.id, Checkpoint.step == "read", func.octet_length(Checkpoint.text) > 0
+        Checkpoint.job_id == Job.id, Checkpoint.step == READ_STEP, func.octet_length(Checkpoint.text) > 0
     )
     why = case(
         (Job.state.in_(list(states.WAITING)), WAITING),

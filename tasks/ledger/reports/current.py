@@ -39,10 +39,10 @@ class Retrying:
 
 
 @dataclass(frozen=True)
-class LaneNow:
+class LaneReport:
     """The present state of a lane. `category` and `until` are None while it is open; `until` also while it is stopped.
 
-    `in_the_air` counts the calls in flight, and `waiting` the jobs that wait for the lane to open.
+    `in_flight` counts the calls in flight, and `waiting` the jobs that wait for the lane to open.
     """
 
     name: str
@@ -52,7 +52,7 @@ class LaneNow:
     until: datetime | None
     changed_at: datetime | None
     changed_by: str | None
-    in_the_air: int
+    in_flight: int
     waiting: int
 
 
@@ -87,7 +87,7 @@ class Now:
     orphans: int
     owed: int
     overdue: int
-    lanes: Sequence[LaneNow]
+    lanes: Sequence[LaneReport]
     workers: Sequence[WorkerNow]
     seen_at: datetime | None
     gate: GateState
@@ -181,7 +181,7 @@ def _unknown(session: Session, queue: str) -> int:
     ).scalar_one()
 
 
-def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
+def _lanes(session: Session, queue: str, own: str) -> list[LaneReport]:
     in_flight = dict(
         session.execute(
             select(ProviderCall.lane, func.count())
@@ -195,7 +195,7 @@ def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
         ).all()
     )
     found = [
-        LaneNow(
+        LaneReport(
             name=lane.name,
             state=LaneState(lane.state),
             category=lane.category,
@@ -203,7 +203,7 @@ def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
             until=lane.until,
             changed_at=lane.changed_at,
             changed_by=lane.changed_by,
-            in_the_air=in_flight.get(lane.name, 0),
+            in_flight=in_flight.get(lane.name, 0),
             waiting=waiting.get(lane.name, 0),
         )
         for lane in session.execute(
@@ -213,9 +213,9 @@ def _lanes(session: Session, queue: str, own: str) -> list[LaneNow]:
         ).scalars()
     ]
     if all(lane.name != own for lane in found):
-        found.append(LaneNow(own, LaneState.OPEN, None, None, None, None, None, in_flight.get(own, 0), 0))
+        found.append(LaneReport(own, LaneState.OPEN, None, None, None, None, None, in_flight.get(own, 0), 0))
     # The site's own lane comes first. An open lane of a model or URL that is no longer used is left out.
-    shown = [lane for lane in found if lane.name == own or lane.state is not LaneState.OPEN or lane.in_the_air]
+    shown = [lane for lane in found if lane.name == own or lane.state is not LaneState.OPEN or lane.in_flight]
     return sorted(shown, key=lambda lane: (lane.name != own, lane.name))
 
 

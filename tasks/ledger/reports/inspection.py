@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger.history.job_events import note
 from tasks.ledger.models import Attempt, Checkpoint, Delivery, Document, Job, JobEvent, ProviderCall, Result
-from tasks.ledger.states import TRANSITIONS, Event
+from tasks.ledger.states import READ_STEP, TRANSITIONS, Event
 
 MAX_ROWS = 200
 """Limits attempts, calls and events to the newest. A job that was polled for hours has thousands of rows."""
@@ -103,7 +103,7 @@ def inspect(session: Session, job_id: uuid.UUID, *, by: str, cause: str) -> Open
         return None
     note(session, job_id, Event.INSPECT, row.state, row.generation, by=by, cause=cause)
     text = select(func.left(Checkpoint.text, MAX_CHARACTERS)).where(
-        Checkpoint.job_id == job_id, Checkpoint.step == "read"
+        Checkpoint.job_id == job_id, Checkpoint.step == READ_STEP
     )
     result = select(func.left(Result.text, MAX_CHARACTERS)).where(Result.job_id == job_id)
     return Opened(

@@ -27,7 +27,7 @@ from tasks.ledger.models import (
     Worker,
 )
 from tasks.ledger.sql_intervals import seconds
-from tasks.ledger.states import TERMINAL, CallOutcome, LaneState, State
+from tasks.ledger.states import READ_STEP, TERMINAL, CallOutcome, LaneState, State
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _job_columns() -> Select[Any]:
         .scalar_subquery()
     )
     read_facts = (
-        select(Checkpoint.facts).where(Checkpoint.job_id == Job.id, Checkpoint.step == "read").scalar_subquery()
+        select(Checkpoint.facts).where(Checkpoint.job_id == Job.id, Checkpoint.step == READ_STEP).scalar_subquery()
     )
     return select(
         Job,
@@ -274,7 +274,7 @@ def beginning_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID, len
     return session.execute(
         select(func.left(Checkpoint.text, length))
         .join(Job, Job.id == Checkpoint.job_id)
-        .where(Job.id == job_id, Job.account_id == account_id, Checkpoint.step == "read")
+        .where(Job.id == job_id, Job.account_id == account_id, Checkpoint.step == READ_STEP)
     ).scalar_one_or_none()
 
 

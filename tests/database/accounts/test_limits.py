@@ -64,7 +64,7 @@ def test_the_daily_limit_allows_the_next_job_when_the_oldest_is_a_day_old(
     move_back(database, hours=5)
     submit(database, account_id, "two", site)
     over = refused(database, account_id, "three", site)
-    assert (over.limit, over.used, over.most, over.left) == (Limit.JOBS_PER_DAY, 2, 2, 0)
+    assert (over.limit, over.used, over.maximum, over.left) == (Limit.JOBS_PER_DAY, 2, 2, 0)
     assert over.until is not None
     assert abs(over.until - over.now - timedelta(hours=19)) < timedelta(minutes=1)
     move_back(database, hours=20)

@@ -68,14 +68,14 @@ def test_a_pause_hands_nothing_over_postpones_nothing_and_is_no_alarm(
         session.execute(text("UPDATE deliveries SET not_before = now() - interval '99 seconds'"))
         assert outbox.oldest_overdue_seconds(session, factories.QUEUE) > 90
         before = delivery(session)
-        assert gate.pause(session, factories.QUEUE, by="ops", note="a deploy").word == "paused"
+        assert gate.pause(session, factories.QUEUE, by="ops", note="a deploy").mode == "paused"
     assert due(database) == []
     with database.transaction() as session:
         assert delivery(session) == before
         assert outbox.seconds_until_next_due(session, factories.QUEUE) is None
         assert outbox.oldest_overdue_seconds(session, factories.QUEUE) == 0
         assert job_views.orphans(session, grace_seconds=0) == 0
-        assert gate.load(session, "another").word == "open"
+        assert gate.load(session, "another").mode == "open"
     assert resume(database) is not None
     assert due(database) == [job_id]
 
@@ -90,7 +90,7 @@ def test_a_pause_lets_what_is_in_the_queue_begin_and_a_drain_does_not(
     assert isinstance(claim(database, first), Claim)
     assert drain(database) == 1
     with database.transaction() as session:
-        assert gate.pause(session, factories.QUEUE, by="ops").word == "draining", "a pause does not undo a drain"
+        assert gate.pause(session, factories.QUEUE, by="ops").mode == "draining", "a pause does not undo a drain"
     for _ in range(3):
         assert claim(database, second) == Refused(gate.STOPPED)
     with database.transaction() as session:
@@ -102,7 +102,7 @@ def test_a_pause_lets_what_is_in_the_queue_begin_and_a_drain_does_not(
         assert job_views.orphans(session, grace_seconds=0) == 0
     assert due(database) == []
     before = resume(database)
-    assert before is not None and before.word == "draining"
+    assert before is not None and before.mode == "draining"
     assert due(database) == [second], "it goes on at once, not after a postponement"
     assert isinstance(claim(database, second), Claim)
 

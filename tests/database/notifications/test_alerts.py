@@ -12,7 +12,7 @@ from tasks.ledger.calls import lanes
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import transitions
 from tasks.ledger.models.notifications import AlertKind
-from tasks.maintenance.alert_monitor import Alerts
+from tasks.maintenance.alert_monitor import AlertMonitor
 from tasks.settings import Settings
 from tests.support import factories
 
@@ -25,15 +25,15 @@ WATCHED = {
 
 
 @pytest.fixture
-def watch(database: Database, settings: Settings) -> Alerts:
-    return Alerts(database.transaction, settings.model_copy(update=WATCHED))
+def watch(database: Database, settings: Settings) -> AlertMonitor:
+    return AlertMonitor(database.transaction, settings.model_copy(update=WATCHED))
 
 
-def step(watch: Alerts) -> list[tuple[str, str]]:
+def step(watch: AlertMonitor) -> list[tuple[str, str]]:
     return [(notification.what, str(notification.kind)) for notification in watch.step()]
 
 
-def step_of_four_workers(watch: Alerts) -> list[tuple[str, str]]:
+def step_of_four_workers(watch: AlertMonitor) -> list[tuple[str, str]]:
     seen = factories.all_at_once([lambda: step(watch)] * 4)
     assert all(isinstance(found, list) for found in seen), seen
     return [notification for found in seen if isinstance(found, list) for notification in found]
@@ -61,7 +61,7 @@ def resume_the_lane(database: Database, settings: Settings) -> None:
 
 
 def test_many_workers_notify_once_that_it_began_and_once_that_it_is_over(
-    database: Database, settings: Settings, watch: Alerts
+    database: Database, settings: Settings, watch: AlertMonitor
 ) -> None:
     assert step(watch) == []
     stop_the_lane(database, settings)
@@ -82,7 +82,7 @@ def test_many_workers_notify_once_that_it_began_and_once_that_it_is_over(
     assert step(watch) == [("alert.began", "lane_stopped")], "the next time is a new alert"
 
 
-def test_a_value_near_its_threshold_notifies_once(database: Database, settings: Settings, watch: Alerts) -> None:
+def test_a_value_near_its_threshold_notifies_once(database: Database, settings: Settings, watch: AlertMonitor) -> None:
     stop_the_lane(database, settings)
     assert len(step(watch)) == 1
     for _ in range(3):
@@ -93,7 +93,9 @@ def test_a_value_near_its_threshold_notifies_once(database: Database, settings: 
         assert step(watch) == []
 
 
-def test_an_alert_that_lasts_is_repeated_once_a_day(database: Database, settings: Settings, watch: Alerts) -> None:
+def test_an_alert_that_lasts_is_repeated_once_a_day(
+    database: Database, settings: Settings, watch: AlertMonitor
+) -> None:
     stop_the_lane(database, settings)
     step(watch)
     for _ in range(2):
@@ -106,7 +108,9 @@ def test_an_alert_that_lasts_is_repeated_once_a_day(database: Database, settings
         assert session.execute(text("SELECT count(DISTINCT key) FROM notices")).scalar_one() == 6
 
 
-def test_every_limit_is_measured(database: Database, settings: Settings, account_id: uuid.UUID, watch: Alerts) -> None:
+def test_every_limit_is_measured(
+    database: Database, settings: Settings, account_id: uuid.UUID, watch: AlertMonitor
+) -> None:
     def passed() -> set[str]:
         return {kind for _, kind in step(watch)}
 
@@ -135,5 +139,5 @@ def test_every_limit_is_measured(database: Database, settings: Settings, account
 
 def test_without_a_receiver_the_alert_is_a_row_and_a_line_of_the_log(database: Database, settings: Settings) -> None:
     stop_the_lane(database, settings)
-    assert step(Alerts(database.transaction, settings)) == [("alert.began", "lane_stopped")]
+    assert step(AlertMonitor(database.transaction, settings)) == [("alert.began", "lane_stopped")]
     assert owed_notices(database) == []

@@ -23,7 +23,7 @@ from tasks.ledger.replays.selection import Choice, Group
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
 from tasks.ledger.terms import ReplayTerms
-from tasks.maintenance.replayer import Replaying
+from tasks.maintenance.replayer import Replayer
 from tasks.settings import Settings
 from tests.support import factories
 
@@ -143,7 +143,7 @@ def test_any_number_of_workers_keep_one_rate(desk: Desk, settings: Settings) -> 
     replay_id = desk.begin(Choice(category="auth"), per_minute=1)
     for expected in (2, 3):
         desk.let_the_turn_come()
-        works = [Replaying(desk.database.transaction, settings, lambda: None).step for _ in range(4)]
+        works = [Replayer(desk.database.transaction, settings, lambda: None).step for _ in range(4)]
         assert sum(taken for taken in factories.all_at_once(works) if isinstance(taken, int)) == 1
         assert desk.progress(replay_id).replayed == expected
 

@@ -86,7 +86,7 @@ def test_a_redis_that_takes_nobody_more_refuses_no_document(
 @pytest.mark.crash
 def test_messages_that_redis_threw_away_to_make_room_are_sent_again(site: Opened, queue: DeliveryQueue) -> None:
     with site({"mode": "gate"}, slots=1) as here:
-        queue.remember()
+        queue.mark_as_known()
         first = here.submit(b"a text that holds the only slot")
         here.fake.wait_for_requests(1)
         jobs = [here.submit(f"Report {n}.".encode()) for n in range(fair_order.PREFETCH)]

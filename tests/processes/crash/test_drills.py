@@ -57,7 +57,7 @@ def somebodys_job(database: Database, queue: DeliveryQueue, account_id: uuid.UUI
         job_id = factories.submit(session, account_id).job_id
         lanes.stop(session, f"{factories.QUEUE}:openai", category=Category.QUOTA, code="insufficient_quota")
     queue.send(job_id, 1, wait_seconds=0)
-    queue.remember()
+    queue.mark_as_known()
     return job_id
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.intake import DocumentRefused, IntakePool, Limits, ReadAbandoned, Refusal
+from tasks.intake import DocumentRefused, IntakePool, Limits, ReadCancelled, Refusal
 from tests.support.documents.office import case_file, pdf
 
 pytestmark = [
@@ -173,7 +173,7 @@ def test_a_reader_that_is_given_up_is_ended_and_collected(pool: IntakePool) -> N
     def read() -> None:
         try:
             pool.read(case_file("D05"), None, ROOMY, cancelled)
-        except ReadAbandoned as abandoned:
+        except ReadCancelled as abandoned:
             outcome.append(abandoned)
 
     thread = threading.Thread(target=read)

@@ -94,14 +94,14 @@ def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_f
 def test_when_the_attempts_time_is_over_the_job_goes_on_in_the_next_one_uncounted(site: Opened) -> None:
     with site({"mode": "ok", "delay": 0.6}, **{**LIMITS, "PARTS_AT_ONCE": 2}) as here:
         job = here.submit(LONG)
-        in_the_air = []
+        in_flight = []
 
         def is_saved() -> bool:
-            in_the_air.append(here.fake.in_flight)
+            in_flight.append(here.fake.in_flight)
             return here.view(job).state is State.SUCCEEDED
 
         factories.wait_until(is_saved, within=45, what=lambda: here.worker.log)
-        assert max(in_the_air) == 2
+        assert max(in_flight) == 2
         outcomes = here.outcomes(job)
         assert outcomes[-1] == "succeeded"
         assert len(outcomes) > 1

@@ -119,7 +119,7 @@ def test_a_message_of_another_version_is_left_and_its_job_stays_owed(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID, site: Opened
 ) -> None:
     with site({"mode": "ok"}) as here:
-        queue.remember()
+        queue.mark_as_known()
         job = here.submit()
         forge(queue, v=2, job=job.hex, delivery=1, priority="high")
         here.worker.wait_for_log("delivery.of_another_version")

@@ -15,7 +15,7 @@ from tasks.ledger.keys import reference_of
 from tasks.ledger.models.control import Cause
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
-from tasks.maintenance.replayer import Replaying
+from tasks.maintenance.replayer import Replayer
 from tasks.settings import Settings
 from tests.support import factories
 
@@ -52,7 +52,7 @@ def test_a_dry_run_a_replay_and_a_second_one_say_what_they_do(
     assert "  to be replayed: 3" in replay(settings, category="quota")
 
     def all_are_back() -> bool:
-        Replaying(database.transaction, settings, lambda: None).step()
+        Replayer(database.transaction, settings, lambda: None).step()
         with database.transaction() as session:
             return {factories.state_of(session, job) for job in quota} == {State.QUEUED}
 
@@ -130,7 +130,7 @@ def test_the_work_is_paused_drained_and_resumed(settings: Settings, database: Da
     assert ops.resume(settings, note=None, at_once=2, keep_lane=True)[0].endswith("nothing to resume")
     ops.resume(settings, note=None, at_once=None, keep_lane=True)
     with database.transaction() as session:
-        assert gate.load(session, settings.queue_name).word == "open"
+        assert gate.load(session, settings.queue_name).mode == "open"
 
 
 def test_who_ran_out_of_time_in_a_pause_is_named_at_the_resume(

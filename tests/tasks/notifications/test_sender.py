@@ -20,7 +20,7 @@ from tasks.ledger.notifications import outbox, preferences
 from tasks.ledger.notifications.outbox import MAX_WAIT_SECONDS, PAUSES_SECONDS, TRIES, PendingNotification
 from tasks.ledger.states import State
 from tasks.notifications.errors import NotSent
-from tasks.notifications.sender import Sender, Upkeep, senders
+from tasks.notifications.sender import OutboxCleanup, Sender, senders
 from tasks.settings import Settings
 from tests.support import factories
 from tests.support.fakes.mail_and_webhook_servers import MailReceiver, WebhookReceiver, mail_receiver, webhook_receiver
@@ -201,7 +201,7 @@ def test_mail_that_this_site_cannot_send_any_more_is_given_up_in_the_end(
     assert send_all(database, telling(settings)) == 0, "without SMTP nobody takes it"
     with database.transaction() as session:
         session.execute(text("UPDATE notices SET created_at = now() - interval '3 days'"))
-    assert Upkeep(database.transaction, factories.QUEUE).step() == 1
+    assert OutboxCleanup(database.transaction, factories.QUEUE).step() == 1
     assert rows(database)[0].error_code == "expired"
 
 

@@ -39,10 +39,10 @@ class Background:
         return pending.response_id
 
     def poll(self, response_id: str, budget_seconds: float = 10) -> Answer | Pending:
-        return self.loop.submit_look(response_id, budget_seconds=budget_seconds).result()
+        return self.loop.submit_poll(response_id, budget_seconds=budget_seconds).result()
 
     def cancel(self, response_id: str) -> Answer | None:
-        return self.loop.submit_withdraw(response_id, budget_seconds=10).result()
+        return self.loop.submit_cancel(response_id, budget_seconds=10).result()
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_every_exchange_has_a_wall_clock(background: Background) -> None:
         {"mode": "ok", "looks": [{"mode": "hang"}], "on_cancel": {"mode": "drip", "every": 0.1}}
     )
     assert failing(lambda: background.poll(response_id, budget_seconds=0.3)).code == "call_budget"
-    late = background.loop.submit_withdraw(response_id, budget_seconds=0.3)
+    late = background.loop.submit_cancel(response_id, budget_seconds=0.3)
     assert failing(late.result).code == "call_budget"
 
 

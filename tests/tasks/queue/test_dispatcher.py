@@ -27,7 +27,7 @@ from tests.support import factories
 
 @pytest.fixture
 def dispatcher(database: Database, queue: DeliveryQueue) -> Dispatcher:
-    queue.remember()  # so that the empty Redis does not count as flushed
+    queue.mark_as_known()  # so that the empty Redis does not count as flushed
     return Dispatcher(database.transaction, queue)
 
 

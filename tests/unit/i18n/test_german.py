@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from tasks.i18n import language, speaking
+from tasks.i18n import language, use_language
 from tasks.intake.file_types import Kind
 from tasks.ledger.errors import Category
 from tasks.ledger.models import JobEvent, Result
 from tasks.ledger.states import Event, State
-from tasks.notifications.mail_templates import MAILS, in_words
+from tasks.notifications.mail_templates import MAILS, render_mail
 from tasks.notifications.signed_links import Links
 from tasks.pricing import Spent, Usage
 from tasks.provider.local import LocalProvider
 from tasks.provider.openai_api import OpenAIProvider
 from tasks.provider.settings import ProviderSettings
 from tasks.settings import Settings
-from tasks.workflows import WORKFLOWS, Options, Todo
+from tasks.workflows import WORKFLOWS, NextSteps, Options
 from tasks.workflows.action_items import ActionItems, table_of
 from tasks.workflows.questions import NOT_ANSWERED, show
 from tasks.workflows.sanitize import REMOVED
@@ -42,7 +42,7 @@ PDF = {"pages": 12, "pages_with_text": 11, "words": 8410, "encoding": "cp1250", 
 
 @pytest.fixture
 def in_german() -> Iterator[None]:
-    with speaking("de"):
+    with use_language("de"):
         yield
 
 
@@ -58,7 +58,7 @@ def in_german() -> Iterator[None]:
 )
 def test_a_size_is_written_as_the_language_has_it(size: int, english: str, german: str) -> None:
     assert size_in_words(size) == english
-    with speaking("de"):
+    with use_language("de"):
         assert size_in_words(size) == german
 
 
@@ -111,7 +111,7 @@ def test_a_cause_is_said_in_whole_sentences(in_german: None) -> None:
 
 
 def test_the_same_constant_speaks_to_the_next_reader_in_theirs() -> None:
-    with speaking("de"):
+    with use_language("de"):
         assert job_messages.BADGES[State.FAILED] == "Gescheitert"
         assert notification_messages.why_not_sent("http_500") == "die Antwort hatte den Status 500"
         assert messages.refused_by_service("unreachable", "100 %").startswith("100 % war nicht erreichbar.")
@@ -127,7 +127,7 @@ def test_every_kind_of_document_has_a_name_and_every_label_a_result_may_carry_is
     assert str(EXTRACT) == LocalProvider.label
     label = OpenAIProvider(ProviderSettings("openai", "key", "http://127.0.0.1:9", model="gpt-x")).label
     assert label == f"{BY_MODEL}gpt-x"
-    with speaking("de"):
+    with use_language("de"):
         assert label_in_words(LocalProvider.label) == "Auszug, auf diesem Server ohne KI-Dienst erstellt"
         assert label_in_words(label) == "Vom KI-Modell gpt-x erstellt"
         assert label_in_words("Of another release") == "Of another release"
@@ -154,14 +154,14 @@ CHOSEN: dict[str, Options] = {
 
 @pytest.mark.parametrize("name", sorted(WORKFLOWS))
 def test_what_a_model_is_asked_does_not_depend_on_who_reads_it(name: str) -> None:
-    def asked(text: str) -> Todo:
+    def asked(text: str) -> NextSteps:
         todo = WORKFLOWS[name].next(text, CHOSEN[name], {}, 1000)
-        assert isinstance(todo, Todo)
+        assert isinstance(todo, NextSteps)
         return todo
 
     for text in ("The pier is closed.", "The pier is closed. " * 200):
         english = asked(text)
-        with speaking("de"):
+        with use_language("de"):
             assert asked(text) == english
             assert WORKFLOWS[name].title != english
 
@@ -199,9 +199,9 @@ def test_every_mail_to_a_person_is_written_in_the_language_it_was_asked_for_in()
     facts = {"id": "7", "title": "Hafenbericht", "account": "ada", "address": "ada@example.org", "stamp": "s"}
     facts |= {"invitation": ""}
     for what in [what for what in MAILS if not what.startswith("alert.")]:
-        english, german = (in_words(what, {**facts, "language": code}, links) for code in (None, "de"))
+        english, german = (render_mail(what, {**facts, "language": code}, links) for code in (None, "de"))
         assert english is not None and german is not None
-        assert english == in_words(what, facts, links), "owed by the release before"
+        assert english == render_mail(what, facts, links), "owed by the release before"
         assert german.subject != english.subject and " Sie " in german.text, what
         assert "https://waybill.example.org/" in german.text
     assert language() == "en", "the next mail is written for somebody else"

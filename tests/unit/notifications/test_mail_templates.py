@@ -93,5 +93,5 @@ def test_a_subject_is_one_short_line() -> None:
     ],
 )
 def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], named: str) -> None:
-    found = notifications.faults(settings(**{**MAILING, **changed}))
+    found = notifications.problems(settings(**{**MAILING, **changed}))
     assert (len(found), named in "".join(found)) == (1 if named else 0, True)

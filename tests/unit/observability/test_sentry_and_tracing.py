@@ -73,8 +73,8 @@ def test_a_missing_package_is_said_with_the_setting_that_wants_it(
     with pytest.raises(SettingsWrong) as wrong:
         start(wanting(**wanted))
     (setting,) = wanted
-    assert wrong.value.faults[0].startswith(f"{setting.upper()} is set, but ")
-    assert "not installed" in wrong.value.faults[0] and "127.0.0.1" not in wrong.value.faults[0]
+    assert wrong.value.problems[0].startswith(f"{setting.upper()} is set, but ")
+    assert "not installed" in wrong.value.problems[0] and "127.0.0.1" not in wrong.value.problems[0]
 
 
 def test_a_dsn_that_is_none_is_refused_without_being_told() -> None:

@@ -133,10 +133,10 @@ def test_a_parameter_that_libpq_does_not_know_is_named(
     environment.setenv(name, f"postgres://u:hunter2@db/site?{parameters}")
     with pytest.raises(SettingsWrong) as wrong:
         load()
-    assert [fault for fault in wrong.value.faults if fault.startswith(f"{name}: ") and told in fault], (
-        wrong.value.faults
+    assert [fault for fault in wrong.value.problems if fault.startswith(f"{name}: ") and told in fault], (
+        wrong.value.problems
     )
-    assert len(wrong.value.faults) == 1 and "hunter2" not in str(wrong.value)
+    assert len(wrong.value.problems) == 1 and "hunter2" not in str(wrong.value)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def faults() -> str:
     with pytest.raises(SettingsWrong) as wrong:
         load()
-    return "\n".join(wrong.value.faults)
+    return "\n".join(wrong.value.problems)
 
 
 def test_good_defaults_need_no_settings_but_the_addresses_and_the_key(environment: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.workflows.base import Finished, Todo
+from tasks.workflows.base import Finished, NextSteps
 from tasks.workflows.chunking import cut, fold
 from tasks.workflows.summary import Summary
 
@@ -46,7 +46,7 @@ def test_a_long_text_is_made_in_parts_and_folded_and_every_answer_is_asked_for_o
     saved: dict[str, str] = {}
     asked: list[str] = []
     progress: list[tuple[int, int]] = []
-    while isinstance(todo := Summary().next(text, OPTIONS, saved, 100), Todo):
+    while isinstance(todo := Summary().next(text, OPTIONS, saved, 100), NextSteps):
         progress.append((todo.done, todo.total))
         step = todo.steps[-1]  # in any order
         asked.append(step.name)

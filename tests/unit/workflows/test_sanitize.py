@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tasks.workflows.sanitize import tidy
+from tasks.workflows.sanitize import sanitize
 from webapp.jobs.results.html import summary_html
 
 DOCUMENT = "The plan is at https://harbour.example/plan and nowhere else. Write to mailto:pier@harbour.example."
@@ -47,7 +47,7 @@ DOCUMENT = "The plan is at https://harbour.example/plan and nowhere else. Write 
     ],
 )
 def test_only_what_the_document_says_may_be_pointed_to(answer: str, kept: str) -> None:
-    assert tidy(answer, DOCUMENT) == kept
+    assert sanitize(answer, DOCUMENT) == kept
 
 
 PIECES = st.sampled_from(
@@ -64,7 +64,7 @@ PIECES = st.sampled_from(
 def test_no_reader_of_markdown_finds_an_image_or_a_foreign_link_in_it(answer: str) -> None:
     reader = MarkdownIt("commonmark", {"html": True})
     reader.validateLink = lambda url: True  # type: ignore[method-assign]
-    shown = reader.render(tidy(answer, DOCUMENT))
+    shown = reader.render(sanitize(answer, DOCUMENT))
     assert "<img" not in shown
     assert all(address in DOCUMENT for address in re.findall(r'href="([^"]*)"', shown))
-    assert not re.search(r"<(?:a|img)\b", summary_html(tidy(answer, DOCUMENT)))
+    assert not re.search(r"<(?:a|img)\b", summary_html(sanitize(answer, DOCUMENT)))

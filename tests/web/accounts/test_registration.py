@@ -163,8 +163,8 @@ def test_an_operator_invites_and_withdraws(by_invitation: Flask, operator: Perso
     assert found[1] not in page and "anybody" in page and "olga@example.org" in page
     assert "Invitations" in operator.get("/ops").text
     [(identity,)] = rows(database, select(Invitation.id))
-    assert operator.post(f"/ops/invitations/{identity}/withdraw").status_code == 303
-    assert operator.post(f"/ops/invitations/{identity}/withdraw").status_code == 404
+    assert operator.post(f"/ops/invitations/{identity}/revoke").status_code == 303
+    assert operator.post(f"/ops/invitations/{identity}/revoke").status_code == 404
     assert Browser(by_invitation).get(found[1]).status_code == 404
 
 

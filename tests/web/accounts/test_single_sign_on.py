@@ -346,5 +346,5 @@ def test_settings_that_do_not_go_together_are_named(
 ) -> None:
     ours = {"oidc_issuer": "https://id.example.org", "oidc_client_id": "w", "oidc_client_secret": "s"}
     settings = factories.settings(addresses, **{**ours, "app_base_url": "https://waybill.example.org", **changed})
-    found = sign_in.faults(settings)
+    found = sign_in.problems(settings)
     assert (len(found), named in "".join(found)) == (1 if named else 0, True)

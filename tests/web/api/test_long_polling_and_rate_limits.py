@@ -123,7 +123,7 @@ def waits(program: Program, path: str) -> Iterator[list]:
 def taken(app: Flask) -> int:
     """Return how many requests wait right now."""
     parts: Services = app.extensions["waybill"]
-    return 4 - parts.waits._slots._value
+    return 4 - parts.long_poll_slots._slots._value
 
 
 def test_a_wait_ends_with_the_change_and_holds_no_connection(
@@ -159,11 +159,11 @@ def test_half_of_the_threads_may_wait_and_the_rest_is_answered_at_once(
     asking = Program(app, program.token)
     with waits(asking, f"/jobs/{job_id}?wait=25") as answers:
         parts: Services = app.extensions["waybill"]
-        factories.wait_until(lambda: parts.waits._slots._value == 0)
+        factories.wait_until(lambda: parts.long_poll_slots._slots._value == 0)
         answer = asking.ask("GET", f"/jobs/{job_id}?wait=25")
         assert (answer.status_code, answer.headers["Waybill-Wait"]) == (200, "full")
         assert not answers, "the first one waits on"
-        parts.waits.stopping = lambda: True
+        parts.long_poll_slots.stopping = lambda: True
     assert answers[0].headers["Waybill-Wait"] == "stopping"
     none = Program(make_app(web_threads=1), program.token)
     assert none.ask("GET", f"/jobs/{job_id}?wait=25").headers["Waybill-Wait"] == "full"

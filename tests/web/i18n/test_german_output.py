@@ -16,7 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tasks.database import Database
-from tasks.i18n import language, speaking
+from tasks.i18n import language, use_language
 from tasks.ledger.models.notifications import Channel, Notice
 from tasks.ledger.notifications import preferences
 from tests.support.mail_site import MAILING, owed_mails
@@ -181,5 +181,5 @@ def test_the_mail_at_the_end_of_a_job_is_in_the_language_in_which_it_was_request
 
 def test_a_title_of_our_own_is_plain_text_when_it_is_stored() -> None:
     nameless = "\n" * 5000 + "later"
-    with speaking("de"):
+    with use_language("de"):
         assert title_of_text(nameless) == "Dokument ohne Titel" and type(title_of_text(nameless)) is str

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select, update
 
 from tasks.database import Database
-from tasks.i18n import speaking
+from tasks.i18n import use_language
 from tasks.ledger.models.notifications import NoticeWish
 from tasks.ledger.notifications import preferences
 from tests.web.conftest import Browser, Person, Program, WebHarness, rows
@@ -90,7 +90,7 @@ def test_what_people_wrote_is_in_no_known_language(ada: Person, bench: WebHarnes
 
 @pytest.mark.parametrize(("code", "expected"), [("en", "4 Sep 2026"), ("de", "4. Sept. 2026")])
 def test_a_day_is_written_as_the_language_writes_it(code: str, expected: str) -> None:
-    with speaking(code):
+    with use_language(code):
         assert dates.day_in_words(datetime(2026, 9, 4, tzinfo=UTC)) == expected
 
 

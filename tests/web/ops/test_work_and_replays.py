@@ -57,12 +57,12 @@ def test_the_work_is_paused_drained_and_resumed_and_the_count_is_live(
 
     refused = olga.post("/ops/work/resume", {"at_once": "many", "note": "kept"})
     assert refused.status_code == 422 and 'value="kept"' in refused.text and "Write a number from 1" in refused.text
-    assert gate(database).word == "draining"
+    assert gate(database).mode == "draining"
     olga.post("/ops/work/resume", {"at_once": "3"})
-    assert (gate(database).word, gate(database).at_once) == ("limited", 3)
+    assert (gate(database).mode, gate(database).at_once) == ("limited", 3)
     assert "with at most 3 at once" in olga.get("/ops/work").text
     olga.post("/ops/work/resume")
-    assert gate(database).word == "open"
+    assert gate(database).mode == "open"
     listed = words(olga.get("/ops/decisions").text)
     assert listed.count("olga@example.org") == 4 and "stopped claims, to drain" in listed
 

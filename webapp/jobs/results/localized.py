@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.ledger.models import Result
-from tasks.workflows import WORKFLOWS, OwnWords
+from tasks.workflows import WORKFLOWS, OwnTexts
 from tasks.workflows.sanitize import removed_in_words
 from webapp.jobs.results.provenance import label_in_words
 
@@ -26,6 +26,6 @@ def shown(workflow: str, saved: Result) -> ShownResult:
     The saved result stays as it is, because the next reader may use another language.
     """
     known = WORKFLOWS.get(workflow)
-    text = known.spoken(saved.text) if isinstance(known, OwnWords) else saved.text
+    text = known.localize(saved.text) if isinstance(known, OwnTexts) else saved.text
     label = saved.facts.get("label")
     return ShownResult(removed_in_words(text), {**saved.facts, **({"label": label_in_words(label)} if label else {})})

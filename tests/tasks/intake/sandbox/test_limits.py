@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.intake import DocumentRefused, IntakePool, Limits, ReadAbandoned, Reading, Refusal, read_document
+from tasks.intake import DocumentRefused, IntakePool, Limits, ReadCancelled, Reading, Refusal, read_document
 from tasks.ledger.errors import JobError
 from tests.support.documents.office import case_file, docx, paragraph, pdf
 
@@ -72,12 +72,12 @@ def test_the_clock_is_bounded_whatever_the_child_waits_for(pool: IntakePool) -> 
 def test_a_caller_who_withdraws_is_let_go_at_once(pool: IntakePool) -> None:
     cancelled = threading.Event()
     cancelled.set()
-    with pytest.raises(ReadAbandoned):
+    with pytest.raises(ReadCancelled):
         pool.read(b"words", None, Limits(), cancelled)
     timer = threading.Timer(0.1, cancelled.set)
     cancelled.clear()
     timer.start()
-    with pytest.raises(ReadAbandoned):
+    with pytest.raises(ReadCancelled):
         pool.read(case_file("D05"), None, Limits(memory_bytes=4 * 1024**3), cancelled)
     timer.join()
     assert pool.read(b"next", None, Limits()).text == "next"
@@ -147,7 +147,7 @@ def test_a_closed_pool_reads_no_more() -> None:
     pool = IntakePool(2)
     assert pool.read(b"words", None, Limits()).text == "words"
     pool.close()
-    with pytest.raises(ReadAbandoned):
+    with pytest.raises(ReadCancelled):
         pool.read(b"words", None, Limits())
 
 
