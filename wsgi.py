@@ -18,4 +18,4 @@ try:
     database.require()
     database.close()
 except SettingsWrong as wrong:
-    raise SystemExit("\n".join(wrong.faults)) from None
+    raise SystemExit("\n".join(wrong.problems)) from None
