@@ -48,8 +48,11 @@ lint: $(VENV)/installed ## style, types, layers
 check: $(VENV)/installed ## within a minute: lint, and every test in tests/unit and tests/project that needs no service
 	@printf '%s\n' "$$LINT" '$(CHECKED_TESTS)' | $(BIN)/python -m tests.support.side_by_side
 
-test: $(if $(ARGS),$(VENV)/installed,lint) ## everything: lint, then all tests on real services; or ARGS="tests/web -k links"
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
+test: $(if $(ARGS),$(VENV)/installed,lint) ## lint, then the tests on real services, in six minutes; or ARGS="tests/web -k links"
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(or $(ARGS),-m 'not thorough')
+
+thorough: $(VENV)/installed ## the tests that try everything: every field, every page, long runs, all versions
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m thorough
 
 drills: $(VENV)/installed ## staged failures, on services of their own: docs/staging-drills.md
 	@directory=$$(mktemp -d /tmp/waybill-drills-XXXXXX); trap 'rm -rf "$$directory"' EXIT; \

@@ -64,6 +64,7 @@ def test_the_guide_leads_to_a_job_that_succeeds(
     assert result.text == "* **Pier**: a landing place."
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_the_guides_code_keeps_the_houses_style_and_its_own_test_passes(copy: Path, addresses: dict[str, str]) -> None:
     variables = factories.environment(addresses)

@@ -62,6 +62,7 @@ def pytest_with(*arguments: str) -> str:
     ).stdout  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_selection_is_most_of_both_folders() -> None:
     output = pytest_with(*selection(), "--collect-only")
     found = re.search(r"^(\d+)/\d+ tests collected \((\d+) deselected\) in", output, re.MULTILINE)
@@ -80,6 +81,7 @@ def try_made_up(directory: Path, *options: str) -> str:
     return pytest_with(*options, "-q", "-W", "ignore", "-o", "addopts=", str(directory / "test_made_up.py"))
 
 
+@pytest.mark.thorough
 def test_what_asks_for_services_is_left_out_and_what_starts_one_by_itself_fails(tmp_path: Path) -> None:
     output = try_made_up(tmp_path, "-p", "tests.support.no_services")
     assert "2 failed, 1 passed, 3 deselected in" in output
@@ -87,6 +89,7 @@ def test_what_asks_for_services_is_left_out_and_what_starts_one_by_itself_fails(
     assert "ServiceStarted: redis-server" in output
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("addresses")  # it starts a service
 def test_negative_control_without_the_plugin_all_of_them_run(tmp_path: Path) -> None:
     assert "6 passed in" in try_made_up(tmp_path)
@@ -112,7 +115,9 @@ def test_check_runs_every_command_of_lint_and_says_how_each_ended() -> None:
 def test_make_test_passes_its_arguments_on_and_without_them_is_lint_and_everything() -> None:
     *lint, everything = commands_of("test")
     assert lint == commands_of("lint")
-    assert everything.split()[-2:] == ["--dist", "worksteal"]
+    assert everything.endswith("--dist worksteal -m 'not thorough'")
+    assert commands_of("thorough")[-1].endswith("--dist worksteal -m thorough")
+    assert "make test thorough" in (ROOT / ".ci" / "run").read_text()
     (some,) = commands_of("test", "ARGS=tests/web -k 'links or forms'")
     assert some.endswith("--dist worksteal tests/web -k 'links or forms'")
 

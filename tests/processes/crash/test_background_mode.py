@@ -61,6 +61,7 @@ def outcomes(database: Database, job: uuid.UUID) -> list[str]:
         return [call.outcome for call in job_views.calls_of(session, job)]
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(180)
 def test_killed_at_every_point_where_the_response_has_a_name_it_is_made_once(

@@ -24,6 +24,7 @@ from tests.support import factories
 SHORT = ["--jobs", "24", "--workers", "2", "--trouble", "12"]
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(150)
 def test_every_promise_is_kept_while_everything_goes_wrong() -> None:

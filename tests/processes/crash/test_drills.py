@@ -71,6 +71,7 @@ PLAYED = {
 """Names some drills of each kind. `make drills` plays all."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_drills_pass_beside_a_real_site_and_leave_no_trace(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, somebodys_job: uuid.UUID

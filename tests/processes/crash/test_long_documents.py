@@ -53,6 +53,7 @@ def saved(here: Site, job: uuid.UUID) -> set[str]:
         return set(checkpoints.load(session, job)) - {"read"}
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(150)
 def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_for_again(site: Opened) -> None:
@@ -89,6 +90,7 @@ def test_forty_parts_over_five_kills_are_one_result_and_no_saved_part_is_asked_f
         assert here.view(job).attempt == 1  # a kill does not count as an attempt
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(150)
 def test_when_the_attempts_time_is_over_the_job_goes_on_in_the_next_one_uncounted(site: Opened) -> None:

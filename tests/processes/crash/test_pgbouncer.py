@@ -58,6 +58,7 @@ def own_settings_do_not_last(address: str) -> None:
         one.execute("RESET statement_timeout")
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(240)
 def test_a_site_works_and_heals_behind_a_pooler(pooled: dict[str, str], queue: DeliveryQueue) -> None:

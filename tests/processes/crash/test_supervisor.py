@@ -179,6 +179,7 @@ class SignedIn:
             return answer.read().decode()
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(240)
 def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(

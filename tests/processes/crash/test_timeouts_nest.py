@@ -48,6 +48,7 @@ def test_the_attempts_budget_holds_when_no_call_can_be_made(site: Opened) -> Non
         assert set(here.outcomes(second)[:-1]) <= {"released"}  # waiting for capacity does not count as an attempt
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(150)
 def test_the_queues_limit_ends_an_attempt_whose_own_code_never_comes_back(site: Opened) -> None:
@@ -65,6 +66,7 @@ def test_the_queues_limit_ends_an_attempt_whose_own_code_never_comes_back(site: 
             here.wait_for(job, State.SUCCEEDED)
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(150)
 def test_a_slot_that_never_comes_back_makes_the_worker_restart_and_costs_no_other_job(site: Opened) -> None:

@@ -58,6 +58,7 @@ def test_the_curl_of_both_guides_works(programmed_site: ProgrammedSite, tmp_path
     assert '"state": "open"' in listed
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: Path) -> None:
     """Run schemathesis. For a longer run, use the same command with more examples and another seed."""

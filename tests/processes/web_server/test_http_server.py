@@ -313,6 +313,7 @@ def test_gunicorns_first_process_loads_nothing_of_the_app() -> None:
     assert child.stdout == "False\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("soft", "hard", "expected"), [(256, 256, 42), (256, 1024, 298), (256, 4096, 1000), (4096, 4096, 1000)]
 )

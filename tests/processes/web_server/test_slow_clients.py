@@ -77,6 +77,7 @@ def test_other_people_are_answered_and_slow_clients_are_not_kept(site: Site, kin
     assert set(attackers.endings) <= {*ENDED_BY[kind], "reset", "open at the end"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Attack.HALF_HEAD, Attack.HALF_BODY, Attack.DRIPPING_BODY])
 def test_with_gunicorns_own_threads_the_same_clients_stop_the_site(addresses: dict[str, str], kind: Attack) -> None:
     """Check the negative control."""

@@ -22,6 +22,7 @@ CONNECTIONS = """
     SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND NOT pid = ANY(%s)"""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(150)
 def test_two_hundred_slow_answers_are_waited_for_at_once_over_few_connections(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID

@@ -29,6 +29,7 @@ def wanting(**changed: Any) -> Settings:
     return factories.settings(NOWHERE, **changed)
 
 
+@pytest.mark.thorough
 def test_nothing_of_it_is_imported_unless_wanted() -> None:
     code = (
         "import sys; from webapp import create_app; from tasks.startup.loading import load; create_app(load());"

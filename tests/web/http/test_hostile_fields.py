@@ -163,6 +163,7 @@ def encoded(fields: dict[str, bytes]) -> bytes:
     return "&".join(f"{name}={quote(value)}" for name, value in fields.items()).encode()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_every_query_of_every_page(fuzzed: Flask, olga: Person, known: dict[str, str]) -> None:
     names = sorted(fields_in_sources() - {"note", "password", "new", "csrf_token"})
@@ -233,6 +234,7 @@ def forms_of(olga: Person, app: Flask, known: dict[str, str]) -> list[tuple[str,
     return sorted(found.items())
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_every_field_of_every_form_with_the_others_as_they_are(
     fuzzed: Flask, olga: Person, known: dict[str, str]
@@ -259,6 +261,7 @@ def test_every_field_of_every_form_with_the_others_as_they_are(
     assert sent > 400 and olga.get("/account").status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_every_route_with_everything_hostile_at_once(fuzzed: Flask, olga: Person, known: dict[str, str]) -> None:
     names = sorted(fields_in_sources() - {"csrf_token"})
@@ -275,6 +278,7 @@ def test_every_route_with_everything_hostile_at_once(fuzzed: Flask, olga: Person
     assert olga.get("/account").status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_megabyte_in_a_field(fuzzed: Flask, olga: Person, known: dict[str, str]) -> None:
     for action, fields in forms_of(olga, fuzzed, known):

@@ -89,6 +89,7 @@ def crawl(app: Flask, people: list[Browser], job_id: uuid.UUID) -> Iterator[tupl
                 yield from ((path, found) for found in addresses_in(answer.text))
 
 
+@pytest.mark.thorough
 def test_every_address_of_every_page_has_the_path(
     prefixed: Flask, app: Flask, ada: Person, olga: Person, bench: WebHarness
 ) -> None:

@@ -65,6 +65,7 @@ def send(person: Person, *parts: bytes) -> TestResponse:
     return person.client.post("/jobs", data=body, content_type="multipart/form-data; boundary=b")
 
 
+@pytest.mark.thorough
 @BOUNDED
 @given(content=contents, filename=names, title=texts)
 def test_files_of_any_content_and_name(ada: Person, content: bytes, filename: bytes, title: str) -> None:
@@ -76,6 +77,7 @@ def test_files_of_any_content_and_name(ada: Person, content: bytes, filename: by
     check(ada.get("/"))
 
 
+@pytest.mark.thorough
 @BOUNDED
 @given(text=texts, title=texts, options=st.dictionaries(st.sampled_from(["workflow", "summary-length", "summary-form",
        "idempotency_key", "x"]), texts, max_size=3), boundary=st.binary(max_size=40))  # fmt: skip
