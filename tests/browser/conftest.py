@@ -87,7 +87,8 @@ def htmx() -> str:
     return "4"
 
 
-both_htmx = pytest.mark.parametrize("htmx", ["4", "2"], ids=["htmx4", "htmx2"])
+_OLDER = pytest.param("2", marks=pytest.mark.thorough)
+both_htmx = pytest.mark.parametrize("htmx", ["4", _OLDER], ids=["htmx4", "htmx2"])
 
 
 def started(playwright: Playwright, program: str | None) -> Browser:
