@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from sqlalchemy.orm import Session
 
 from tasks.ledger.calls import lanes
@@ -14,20 +16,28 @@ from tasks.provider import Answer, CallProgress, ProviderError
 
 STOPS_THE_LANE = frozenset({Category.QUOTA, Category.AUTH, Category.PERMISSION})
 
-COOLS_THE_LANE = frozenset({(Category.OVERLOADED, "overloaded")})  # a plain 500 may be caused by one document only
+COOLS_THE_LANE = frozenset({
+    (Category.OVERLOADED, "overloaded"),
+    (Category.CONNECTION, "connect"),
+    (Category.CONNECTION, "connect_timeout"),
+    (Category.CONNECTION, "connection_lost"),
+    (Category.CONNECTION, "proxy"),
+})  # fmt: skip
+"""List the failures that the next call would meet, too. A plain 500 may be caused by one document only."""
 
 
-def mark_lane(session: Session, lane: str, error: ProviderError) -> Closed | None:
+def mark_lane(session: Session, lane: str, error: ProviderError, call_id: uuid.UUID | None) -> Closed | None:
     """Stop, cool down or open the lane, by what this error says about the provider. Return the closure, or None.
 
-    An error about the document shows that the provider answers, so it opens the lane.
+    An error about the document shows that the provider answers, so it opens the lane. `call_id` None: the request was
+    no call of its own but a poll.
     """
     if error.category in STOPS_THE_LANE:
         lanes.stop(session, lane, category=error.category, code=error.code)
     elif error.category is Category.RATE_LIMITED or (error.category, error.code) in COOLS_THE_LANE:
         lanes.cool(session, lane, seconds=error.retry_after_seconds, category=error.category, code=error.code)
     elif error.http_status is not None:
-        lanes.record_success(session, lane, spread_seconds=LANE_SPREAD_SECONDS)
+        lanes.record_success(session, lane, call_id, spread_seconds=LANE_SPREAD_SECONDS)
     return lanes.check(session, lane)
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
@@ -18,6 +18,14 @@ from tasks.settings import Settings, SettingsWrong
 log = structlog.get_logger()
 T = TypeVar("T")
 UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
+PASSING = ("08", "25006", "40001", "40P01", "53", "55P03", "57P")
+"""List the SQLSTATEs, or their beginnings, of trouble that passes.
+
+Connection lost, read-only transaction, serialization failure, deadlock, resources used up, lock not available, shutdown
+or recovery: https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
+LOCK_WAIT_SECONDS = 5.0
+"""Limits how long a statement waits for a lock. Where it must be longer, it is tried again."""
 IDLE_SECONDS = 10.0
 """Limits how long a transaction may be idle before the server ends it."""
 Transaction = Callable[[], AbstractContextManager[Session]]
@@ -40,16 +48,19 @@ def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
 
 
 def end_forsaken_transactions(engine: Engine) -> None:
-    """Let the server end each transaction of this engine that is idle for IDLE_SECONDS.
+    """Let the server end each transaction of this engine that is idle for IDLE_SECONDS, or waits for a lock too long.
 
     A process that freezes in a transaction, or whose machine is gone, keeps its locks for as long as the server keeps
     its connection, and all others wait for them. Each transaction sets the timeout again, since behind a pooler a
     setting of the session does not last.
     """
 
+    idle, lock = round(IDLE_SECONDS * 1000), round(LOCK_WAIT_SECONDS * 1000)
+    both = f"SET LOCAL idle_in_transaction_session_timeout = {idle}; SET LOCAL lock_timeout = {lock}"
+
     @event.listens_for(engine, "begin")
     def set_timeout(connection: Connection) -> None:
-        connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {round(IDLE_SECONDS * 1000)}")
+        connection.exec_driver_sql(both)
 
 
 def let_it_idle(connection: Connection) -> None:
@@ -68,8 +79,11 @@ class Persist(Protocol):
 class Database:
     """Gives a process its connection pool and its transactions."""
 
-    def __init__(self, settings: Settings, application_name: str) -> None:
-        self.engine = create_engine(settings.sqlalchemy_url, **engine_options(settings, application_name))
+    def __init__(self, settings: Settings, application_name: str, *, pool_size: int | None = None) -> None:
+        options = engine_options(settings, application_name)
+        if pool_size is not None:
+            options["pool_size"] = pool_size
+        self.engine = create_engine(settings.sqlalchemy_url, **options)
         end_forsaken_transactions(self.engine)
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
 
@@ -94,7 +108,7 @@ class Database:
             except (DBAPIError, PoolTimeout) as error:
                 if not is_out_of_reach(error) or time.monotonic() + wait > end_at:
                     raise
-                log.warning("database.out_of_reach", retry_in_seconds=wait)
+                log.warning("database.out_of_reach", error=error_name(error), retry_in_seconds=wait)
                 time.sleep(wait)
                 wait = min(wait * 2, 2.0)
 
@@ -117,8 +131,27 @@ class Database:
         self.engine.dispose()
 
 
+def takes_writes(session: Session) -> bool:
+    """Return False while the server recovers, is a replica, or lets transactions only read."""
+    statement = text("SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'")
+    return bool(session.execute(statement).scalar_one())
+
+
 def is_out_of_reach(error: BaseException) -> bool:
-    """Return True if a retry may succeed: the connection was lost or refused, or no connection was free."""
+    """Return True if a retry may succeed: the trouble is the server's, and passes.
+
+    The connection was lost or refused, or none was free; the server starts, stops, recovers, or takes no writes; its
+    disk or its connections are used up; a row stayed locked; or this transaction was chosen to end a deadlock.
+    """
     if isinstance(error, PoolTimeout):
         return True
-    return isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error, OperationalError))
+    if not isinstance(error, DBAPIError):
+        return False
+    sqlstate = getattr(error.orig, "sqlstate", None) or ""
+    return error.connection_invalidated or isinstance(error, OperationalError) or sqlstate.startswith(PASSING)
+
+
+def error_name(error: BaseException) -> str:
+    """Return the driver's name for an error, such as DeadlockDetected: it says more than SQLAlchemy's."""
+    original = getattr(error, "orig", None)
+    return type(error if original is None else original).__name__

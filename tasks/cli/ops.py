@@ -110,7 +110,7 @@ def status(settings: Settings) -> list[str]:
         active = delivery_gate.active(session, settings.queue_name)
         closed = lanes.check(session, settings.lane)
         counts = job_views.jobs_by_state(session)
-        orphans = job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds)
+        orphans = job_views.orphans(session, renewal=settings.renewal)
         workers = job_views.live_workers(
             session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
         )

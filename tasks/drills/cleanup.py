@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from tasks.database import Database, let_it_idle
 from tasks.ledger.accounts import limits
-from tasks.ledger.models import Document, Job, Lane, Worker
+from tasks.ledger.models import Document, Job, Lane
+from tasks.ledger.models.workers import Worker
 from tasks.queue import DeliveryQueue
 
 ONE_RUN_AT_A_TIME = 7_294_713  # the key of an advisory lock

@@ -11,7 +11,7 @@ import threading
 from tasks.intake.clean import clean
 from tasks.intake.errors import DocumentRefused, ReadCancelled, Refusal
 from tasks.intake.file_types import Kind, sniff
-from tasks.intake.sandbox.pool import IntakePool
+from tasks.intake.sandbox.pool import IntakePool, NoReaderFree
 from tasks.intake.types import Limits, Reading
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "IntakePool",
     "Kind",
     "Limits",
+    "NoReaderFree",
     "ReadCancelled",
     "Reading",
     "Refusal",

@@ -100,10 +100,11 @@ TRANSITIONS: Mapping[Event, Mapping[State, State]] = MappingProxyType(
         E.CHECKPOINT: {S.RUNNING: S.RUNNING},
         E.SUCCEED: {S.RUNNING: S.SUCCEEDED, S.CANCEL_REQUESTED: S.CANCELLED},
         E.RETRY_LATER: {S.RUNNING: S.RETRY_WAIT, S.CANCEL_REQUESTED: S.CANCELLED},
+        # The last two only without a claim, see `change_state`: the deadline passed, or it was interrupted too often.
         E.FAIL: {
             S.RUNNING: S.FAILED,
             S.CANCEL_REQUESTED: S.CANCELLED,
-            S.QUEUED: S.FAILED,  # without a claim: the deadline passed, or it was interrupted too often
+            S.QUEUED: S.FAILED,
             S.RETRY_WAIT: S.FAILED,
         },
         E.RELEASE: {S.RUNNING: S.QUEUED, S.CANCEL_REQUESTED: S.CANCELLED},

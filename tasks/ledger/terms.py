@@ -31,3 +31,29 @@ class ReplayTerms:
     deadline_seconds: float
     more_attempts: int
     lane: str
+
+
+@dataclass(frozen=True)
+class RenewalTimes:
+    """The times that follow from the interval between two heartbeats of a worker, in seconds.
+
+    `grace_seconds` is how long the reconciler may take to notice a lost claim before its job counts as an orphan.
+    """
+
+    beat_seconds: float
+    grace_seconds: float
+
+    @property
+    def silent_seconds(self) -> float:
+        """Return how old the last heartbeat of a worker must be for the end of its session to count."""
+        return self.beat_seconds * 1.25
+
+    @property
+    def gap_seconds(self) -> float:
+        """Return the pause between two heartbeats after which they no longer count as continuous."""
+        return self.beat_seconds * 3
+
+    @property
+    def chance_seconds(self) -> float:
+        """Return how long heartbeats must have arrived without a gap before anything is taken back."""
+        return self.beat_seconds * 4.5

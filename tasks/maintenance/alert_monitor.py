@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.database import Transaction
+from tasks.database import Transaction, error_name
 from tasks.ledger.models.notifications import Channel
 from tasks.ledger.notifications import alerts, outbox
 from tasks.ledger.notifications.alerts import AlertThresholds, Notification
@@ -32,7 +32,7 @@ class AlertMonitor:
         self._thresholds = AlertThresholds(
             queue_age_seconds=settings.alert_queue_age_seconds,
             failures=settings.alert_failures_per_hour,
-            orphan_grace_seconds=settings.orphan_grace_seconds,
+            renewal=settings.renewal,
         )
 
     def step(self) -> Sequence[Notification]:
@@ -75,4 +75,4 @@ class AlertMonitor:
             try:
                 self.step()
             except SQLAlchemyError as error:
-                log.warning("alerts.wait", error=type(error).__name__)
+                log.warning("alerts.wait", error=error_name(error))

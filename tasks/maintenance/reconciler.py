@@ -15,9 +15,9 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.database import Transaction
+from tasks.database import Transaction, error_name
 from tasks.ledger.delivery import outbox
-from tasks.ledger.jobs import retention, stale, transitions
+from tasks.ledger.jobs import deadlines, retention, stale, transitions
 from tasks.settings import Settings
 
 log = structlog.get_logger()
@@ -32,11 +32,12 @@ class Reconciler:
     def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
         self._transaction = transaction
         self._settings = settings
+        self._renewal = settings.renewal
         self._wake_dispatcher = wake_dispatcher
 
     def step(self) -> int:
         """Make one sweep and return how many jobs were moved or closed."""
-        moved = self._each("expired", stale.expired_claims, self._expire)
+        moved = self._each("expired", partial(stale.lost_claims, renewal=self._renewal), self._expire)
         moved += self._each("past_deadline", stale.waiting_past_deadline, self._end_at_deadline)
         moved += self._each("owed_nothing", stale.waiting_without_delivery, self._owe)
         if moved:
@@ -63,10 +64,12 @@ class Reconciler:
         return moved
 
     def _expire(self, session: Session, job_id: uuid.UUID) -> object:
-        return transitions.expire(session, job_id, max_interruptions=self._settings.max_interruptions)
+        return transitions.expire(
+            session, job_id, max_interruptions=self._settings.max_interruptions, renewal=self._renewal
+        )
 
     def _end_at_deadline(self, session: Session, job_id: uuid.UUID) -> object:
-        return transitions.end_at_deadline(session, job_id)
+        return deadlines.end_at_deadline(session, job_id)
 
     def _owe(self, session: Session, job_id: uuid.UUID) -> object:
         return outbox.owe_waiting(session, job_id)
@@ -81,4 +84,4 @@ class Reconciler:
             try:
                 self.step()
             except SQLAlchemyError as error:
-                log.warning("reconciler.waits", error=type(error).__name__)
+                log.warning("reconciler.waits", error=error_name(error))

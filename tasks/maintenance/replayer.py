@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasks.database import Transaction
+from tasks.database import Transaction, error_name
 from tasks.ledger.replays import replays
 from tasks.settings import Settings
 
@@ -52,4 +52,4 @@ class Replayer:
                 if until_next:  # a due turn that was not taken is held up, or another worker takes it
                     pause = min(POLL_SECONDS, until_next)
             except SQLAlchemyError as error:
-                log.warning("replaying.waits", error=type(error).__name__)
+                log.warning("replaying.waits", error=error_name(error))

@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.database import Transaction
+from tasks.database import Transaction, error_name
 from tasks.fault_points import fault_point
 from tasks.ledger.models.notifications import Channel
 from tasks.ledger.notifications import outbox, preferences
@@ -78,7 +78,7 @@ class Sender:
                 notice=notice.key, channel=str(notice.channel), what=notice.what, attempt=notice.attempt, code=code,
             )  # fmt: skip
         except SQLAlchemyError as error:
-            log.warning("notice.not_settled", notice=notice.key, error=type(error).__name__)  # it is sent again
+            log.warning("notice.not_settled", notice=notice.key, error=error_name(error))  # it is sent again
         finally:
             with self._changed:
                 del self._in_flight[notice.id]
@@ -120,7 +120,7 @@ class Sender:
             try:
                 taken = self.step()
             except SQLAlchemyError as error:
-                log.warning("notices.wait", channel=str(self._channel), error=type(error).__name__)
+                log.warning("notices.wait", channel=str(self._channel), error=error_name(error))
             with self._changed:
                 in_flight = bool(self._in_flight)
                 if in_flight:
@@ -152,7 +152,7 @@ class OutboxCleanup:
             try:
                 self.step()
             except SQLAlchemyError as error:
-                log.warning("notices.upkeep_waits", error=type(error).__name__)
+                log.warning("notices.upkeep_waits", error=error_name(error))
             stopping.wait(UPKEEP_SECONDS)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from tasks.database import Database
+from tasks.database import Database, takes_writes
 from tasks.ledger import schema
 from tasks.ledger.calls import lanes, responses
 from tasks.ledger.reports import job_views
@@ -36,7 +36,7 @@ def findings(settings: Settings) -> list[Finding]:
     try:
         with database.transaction() as session:
             version = job_views.schema_version(session)
-            found = [Finding(Level.OK, "database", "answers"), _schema(version), _clock(session)]
+            found = [_answers(session), _schema(version), _clock(session)]
             if not schema.is_behind(version):
                 workers = job_views.live_workers(
                     session, queue=settings.queue_name, seen_within_seconds=settings.lease_seconds * 2
@@ -47,6 +47,13 @@ def findings(settings: Settings) -> list[Finding]:
         return [Finding(Level.FAIL, "database", f"no answer ({type(error).__name__})", "Check DATABASE_URL")]
     finally:
         database.close()
+
+
+def _answers(session: Session) -> Finding:
+    writable = takes_writes(session)
+    measured = "answers" if writable else "answers, and takes no writes"
+    remedy = "DATABASE_URL names a replica, or default_transaction_read_only is on. Name the primary"
+    return Finding(judge(writable, Level.FAIL), "database", measured, remedy)
 
 
 def _schema(version: str | None) -> Finding:
@@ -71,17 +78,18 @@ def _clock(session: Session) -> Finding:
 def _connections(session: Session, settings: Settings, workers: int) -> Finding:
     server, here, role, others, others_here = session.execute(LIMITS).one()
     own = [limit for limit in (here, role) if limit >= 0]
-    processes = settings.web_concurrency + max(1, workers)
+    workers = max(1, workers)
+    processes = settings.web_concurrency + workers
     max_connections, used = min(
         [(server, others), *((limit, others_here) for limit in own)], key=lambda pair: pair[0] - pair[1]
     )
-    what = f"{processes} processes of {settings.database_pool_size}"
-    needed = processes * settings.database_pool_size
+    what = f"{processes} processes of {settings.database_pool_size}, and the heartbeat of each worker"
+    needed = processes * settings.database_pool_size + workers
     return fits("connections to the database", used=used, most=max_connections, needed=needed, what=what)
 
 
 def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
-    orphans = job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds)
+    orphans = job_views.orphans(session, renewal=settings.renewal)
     closed = lanes.check(session, settings.lane)
     lane = "open" if closed is None else str(closed.state)
     return [

@@ -25,7 +25,12 @@ def table(settings: Settings) -> list[str]:
         for number, budget in enumerate(timeouts.nested(settings), 1)
     ]
     rows += [
-        ("", "LEASE_SECONDS", f"{settings.lease_seconds:g}", "a silent worker's job is taken back, and runs elsewhere"),
+        (
+            "",
+            "LEASE_SECONDS",
+            f"{settings.lease_seconds:g}",
+            "a frozen worker's job is taken back, and runs elsewhere; a killed one's within seconds",
+        ),
         (
             "",
             "JOB_DEADLINE_SECONDS",

@@ -17,13 +17,15 @@ def findings(settings: Settings) -> list[Finding]:
     """Return a finding for each question; only the first if Redis does not answer."""
     connection = connect(settings, connections=1, answer_within_seconds=2)
     try:
-        facts = DeliveryQueue(settings, connection).server()
+        queue = DeliveryQueue(settings, connection)
+        facts, refused = queue.server(), _refused(queue)
     except QueueUnreachable as error:
         return [Finding(Level.FAIL, "queue", f"no answer ({type(error).__name__})", settings_hint(error))]
     finally:
         connection.connection_pool.disconnect()
     return [
         _server(facts),
+        Finding(judge(refused is None, Level.FAIL), "queue takes messages", refused or "one was written and removed"),
         Finding(
             judge(facts.policy in ("noeviction", "unknown"), Level.WARN),
             "queue eviction policy",
@@ -37,9 +39,20 @@ def findings(settings: Settings) -> list[Finding]:
     ]
 
 
+def _refused(queue: DeliveryQueue) -> str | None:
+    try:
+        queue.require_usable()
+    except QueueUnreachable as error:
+        return settings_hint(error)
+    return None
+
+
 def _server(facts: ServerFacts) -> Finding:
     number = tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit())
     measured = f"answers, version {facts.version}"
+    if facts.is_cluster:
+        remedy = "RQ cannot use it. Take a Redis without cluster mode"
+        return Finding(Level.FAIL, "queue", f"{measured}, a cluster", remedy)
     if facts.is_replica:
         return Finding(Level.FAIL, "queue", f"{measured}, a replica", "It takes no messages. Name the primary")
     return Finding(judge(number >= MIN_VERSION, Level.FAIL), "queue", measured, "Redis 6.2 or newer is needed")

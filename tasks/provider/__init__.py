@@ -6,7 +6,16 @@ retry, or reads the environment (except for the proxy and certificate variables 
 
 from __future__ import annotations
 
-from tasks.provider.base import Answer, BackgroundProvider, CallProgress, Pending, Prompt, Provider, ProviderError
+from tasks.provider.base import (
+    Answer,
+    BackgroundProvider,
+    CallProgress,
+    Pending,
+    Prompt,
+    Provider,
+    ProviderError,
+    may_have_been_billed,
+)
 from tasks.provider.deadline import complete_within, within
 from tasks.provider.settings import ProviderSettings
 
@@ -40,5 +49,6 @@ __all__ = [
     "ProviderSettings",
     "complete_within",
     "make_provider",
+    "may_have_been_billed",
     "within",
 ]

@@ -100,6 +100,16 @@ class ProviderError(JobError):
         self.response_over = response_over
 
 
+_REFUSED = frozenset({Category.RATE_LIMITED, Category.OVERLOADED, Category.CONNECTION})
+
+
+def may_have_been_billed(error: JobError) -> bool:
+    """Return False if a request was refused, or never left, before any work was done for it."""
+    if not isinstance(error, ProviderError):
+        return True
+    return error.sent and error.category not in _REFUSED
+
+
 class Provider(Protocol):
     """Makes summaries. `name` is for rows and logs, `label` tells the user what made the summary."""
 

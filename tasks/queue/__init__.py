@@ -29,6 +29,7 @@ DELIVER = "tasks.worker.deliver"
 RESULT_TTL_SECONDS = 3600
 FAILURE_TTL_SECONDS = 7 * 24 * 3600
 WORKER_CONNECTIONS = 5
+CHECK_LASTS_SECONDS = 60
 
 
 NoSuchMessage = NoSuchJobError
@@ -105,9 +106,23 @@ class DeliveryQueue:
         """Store a mark in Redis that is lost with its data. Call this only after the lost deliveries are owed again."""
         self.connection.set(self._epoch_key, "1")
 
-    def ping(self) -> None:
-        """Raise QueueUnreachable if Redis does not answer."""
-        self.connection.ping()
+    def require_usable(self) -> None:
+        """Write, read and remove what a message is made of, under a name of its own. Raises QueueUnreachable.
+
+        A Redis that is full, a replica, or forbids a command still answers a ping.
+        """
+        name = f"waybill:check:{self.name}:{uuid.uuid4().hex}"
+        entry, listed, sorted_by_time = f"{name}:hash", f"{name}:list", f"{name}:zset"
+        with self.connection.pipeline(transaction=True) as pipeline:
+            pipeline.hset(entry, mapping={"id": "1"})
+            pipeline.expire(entry, CHECK_LASTS_SECONDS)
+            pipeline.rpush(listed, "1")
+            pipeline.expire(listed, CHECK_LASTS_SECONDS)
+            pipeline.zadd(sorted_by_time, {"1": 1})
+            pipeline.expire(sorted_by_time, CHECK_LASTS_SECONDS)
+            pipeline.hgetall(entry)
+            pipeline.delete(entry, listed, sorted_by_time)
+            pipeline.execute()
 
     def server(self) -> ServerFacts:
         """Return what the server reports about itself. Raises QueueUnreachable."""
@@ -126,6 +141,7 @@ class DeliveryQueue:
             writing_failed="err" in writes,
             used_bytes=int(info.get("used_memory", 0)),
             limit_bytes=int(info.get("maxmemory", 0)) or None,
+            is_cluster=info.get("redis_mode") == "cluster" or bool(info.get("cluster_enabled")),
             clients=int(info.get("connected_clients", 0)),
             most_clients=int(max_clients) if max_clients else None,
             ahead_seconds=seconds + microseconds / 1e6 - (asked_at + answered_at) / 2,

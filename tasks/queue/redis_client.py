@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+)
 from redis.retry import Retry
 
 from tasks.settings import Settings, SettingsWrong
@@ -43,6 +56,9 @@ def connect(settings: Settings, *, connections: int, answer_within_seconds: floa
 def settings_hint(error: Exception) -> str:
     """Return a hint: the setting that probably causes this error, and how to fix it. Names settings, never values."""
     message = str(error)
+    refusal = REFUSALS.get(message.partition(" ")[0]) or REFUSALS.get(WORDS.get(type(error), ""))
+    if refusal is not None:
+        return refusal
     if "CERTIFICATE_VERIFY_FAILED" in message:
         return "REDIS_CA_FILE: the certificate is not trusted. Name who vouches for it, or set REDIS_TLS_VERIFY=0"
     if "[SSL" in message:
@@ -55,6 +71,33 @@ def settings_hint(error: Exception) -> str:
         return "REDIS_URL: the server hangs up. Where it speaks TLS, the address starts with rediss://"
     return "REDIS_URL: no answer. Check the address, that the server runs, and whether it speaks TLS (rediss://) or not"
 
+
+REFUSALS = {
+    "OOM": "Redis is full: it takes no messages until there is room. Look at what else it keeps, or take a larger plan",
+    "READONLY": "REDIS_URL names a replica, which takes no messages. Name the primary",
+    "MISCONF": "Redis cannot save its data to disk, and refuses to write. Check the disk of its host",
+    "NOPERM": "The Redis user in REDIS_URL may not use a command or a key that is needed: see docs/deploy.md",
+    "NOAUTH": "REDIS_URL: Redis asks for a password, and the address has none",
+    "WRONGPASS": "REDIS_URL: its user name or password is refused",
+    "CROSSSLOT": "REDIS_URL names a Redis Cluster, which RQ cannot use. Take a Redis without cluster mode",
+    "MOVED": "REDIS_URL names a Redis Cluster, which RQ cannot use. Take a Redis without cluster mode",
+    "CLUSTERDOWN": "REDIS_URL names a Redis Cluster, which RQ cannot use. Take a Redis without cluster mode",
+    "LOADING": "Redis is starting, and loads its data",
+    "BUSY": "Redis is busy with a script of somebody else's",
+    "MASTERDOWN": "Redis is a replica that has lost its primary. Name the primary, or wait until it is back",
+}
+"""Maps the word with which an answer of Redis begins to what it means."""
+WORDS: Mapping[type[Exception], str] = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    NoPermissionError: "NOPERM",
+    BusyLoadingError: "LOADING",
+    MasterDownError: "MASTERDOWN",
+    ClusterCrossSlotError: "CROSSSLOT",
+    MovedError: "MOVED",
+    ClusterDownError: "CLUSTERDOWN",
+}
+"""Maps errors of redis-py, which takes the word away, to that word."""
 
 UNREADABLE = (
     "REDIS_URL cannot be read: its port or database is no number, or the client does not know a parameter after the ?. "

@@ -16,6 +16,7 @@ class ServerFacts:
     version: str
     policy: str
     is_replica: bool
+    is_cluster: bool
     append_only: bool
     snapshots: str | None
     writing_failed: bool

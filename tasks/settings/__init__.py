@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tasks.ledger.terms import Limits, ReplayTerms, Terms
+from tasks.ledger.terms import Limits, RenewalTimes, ReplayTerms, Terms
 from tasks.settings import connection_urls
 from tasks.settings.prices import Prices, parse_prices
 
@@ -88,9 +88,14 @@ class Settings(BaseSettings):
         600, gt=0, allow_inf_nan=False, description="A whole job, with waiting and all attempts."
     )
     lease_seconds: float = Field(
-        15, gt=0, allow_inf_nan=False, description="How long a worker may be silent before its jobs are taken back."
+        15,
+        gt=0,
+        allow_inf_nan=False,
+        description="How long a worker that freezes or vanishes may be silent before its jobs are taken back.",
     )
-    max_attempts: int = Field(3, ge=1, description="Attempts that count; an interruption does not.")
+    max_attempts: int = Field(
+        3, ge=1, description="Attempts that may be billed; interruptions and refused requests do not count."
+    )
     max_interruptions: int = Field(5, ge=0, description="A job that is interrupted more often fails.")
     shutdown_grace_seconds: float = Field(
         25, gt=0, allow_inf_nan=False, description="How long the host waits between SIGTERM and SIGKILL."
@@ -186,9 +191,19 @@ class Settings(BaseSettings):
         return math.ceil(self.attempt_seconds + max(1.0, (self.reservation_seconds - self.attempt_seconds) / 3))
 
     @property
-    def orphan_grace_seconds(self) -> float:
-        """Return how long after its lease a job counts as an orphan: two sweeps, since one may be busy, and 1 s."""
-        return 2 * self.sweep_seconds + 1
+    def reader_wait_seconds(self) -> float:
+        """Return how long an attempt waits for a reader. It gets that time back, within RQ's limit on its delivery."""
+        return 0.8 * (self.job_timeout_seconds - self.attempt_seconds)
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """Return the interval of a worker's heartbeats, so that it learns of a cancel request within two seconds."""
+        return min(self.lease_seconds / 3, 2.0)
+
+    @property
+    def renewal(self) -> RenewalTimes:
+        """Return when a claim counts as lost. The reconciler may need two sweeps, since one may be busy, and 1 s."""
+        return RenewalTimes(self.heartbeat_seconds, grace_seconds=2 * self.sweep_seconds + 1)
 
     @property
     def lane(self) -> str:

@@ -20,12 +20,13 @@ from tasks.fault_points import fault_point
 from tasks.intake import IntakePool, Limits, ReadCancelled
 from tasks.ledger.calls import calls
 from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
-from tasks.ledger.jobs import checkpoints, transitions
+from tasks.ledger.jobs import checkpoints, failures, transitions
 from tasks.ledger.jobs.checkpoints import SavedStep
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import READ_STEP, Outcome, State
 from tasks.observability import sentry
 from tasks.observability.logs import log_fields
+from tasks.provider import may_have_been_billed
 from tasks.provider.loop import ProviderLoop
 from tasks.settings import Settings
 from tasks.worker import retry_policy
@@ -99,6 +100,7 @@ class AttemptRunner:
             raise ClaimLost
         workflow = WORKFLOWS[job.workflow]
         read = saved.pop(READ_STEP, None) or self._read(workflow)
+        self.held_claim.after_reading()
         steps = Steps(self.held_claim, self.tools.provider, self.tools.settings, self._persist, saved)
         finished = steps.run(workflow, read.text, job.options)
         facts = {**steps.facts, **finished.facts}
@@ -123,7 +125,16 @@ class AttemptRunner:
             wall_seconds=min(Limits.wall_seconds, max(1.0, self.held_claim.seconds_left)),
         )
         try:
-            reading = self.tools.intake.read(original.content, original.filename, limits, self.held_claim.stopping)
+            began = time.monotonic()
+            reading = self.tools.intake.read(
+                original.content,
+                original.filename,
+                limits,
+                self.held_claim.stopping,
+                account=original.account_id,
+                wait_seconds=self.tools.settings.reader_wait_seconds,
+                begins=lambda: self.held_claim.extend(time.monotonic() - began),
+            )
         except ReadCancelled:
             self.held_claim.check()
             raise
@@ -171,16 +182,20 @@ class AttemptRunner:
         return self._persist(lambda session: self._decide_and_end(session, error, ending.outcome))
 
     def _decide_and_end(self, session: Session, error: JobError, outcome: Outcome | None) -> State:
-        deadline, now = transitions.deadline_of(session, self.claim.job_id)
+        deadline, now = failures.deadline_of(session, self.claim.job_id)
+        counts = may_have_been_billed(error)
         decision = retry_policy.decide(
             retry_policy.Facts(
                 category=error.category,
                 code=error.code,
-                attempts=self.claim.attempt,
+                counts=counts,
+                attempts=self.claim.attempt if counts else self.claim.attempt - 1,
                 max_attempts=self.claim.max_attempts,
-                unknown_calls=calls.unknown_calls(session, self.claim.job_id),
+                failures=1 + failures.failures_in_a_row(session, self.claim.job_id),
+                lost_calls=calls.lost_calls(session, self.claim.job_id),
                 deadline=deadline,
                 now=now,
+                attempt_seconds=self.tools.settings.attempt_seconds,
                 retry_after_seconds=getattr(error, "retry_after_seconds", None),
             )
         )
@@ -191,6 +206,7 @@ class AttemptRunner:
                 category=error.category,
                 code=error.code,
                 delay_seconds=decision.seconds,
+                counts=counts,
                 outcome=outcome or Outcome.RETRY,
             )
         return transitions.fail(

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Callable
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 from structlog.contextvars import bound_contextvars
 
+from tasks.database import error_name, is_out_of_reach
 from tasks.fault_points import fault_point
 from tasks.ledger.delivery import outbox
 from tasks.ledger.errors import AttemptTimedOut
 from tasks.ledger.jobs import transitions
-from tasks.ledger.jobs.guarded_update import Refused
+from tasks.ledger.jobs.guarded_update import Claim, Refused
 from tasks.observability import sentry, tracing
 from tasks.observability.logs import log_fields
 from tasks.queue import MESSAGE_VERSION
 from tasks.worker.attempt import Tools, work_on
 from tasks.worker.heartbeat import Heartbeat
+from tasks.worker.isolation import Isolation
 
 log = structlog.get_logger()
 
@@ -35,15 +37,41 @@ class DeliveryHandler:
         self.heartbeat = heartbeat
         self.worker = worker
         self.closed = threading.Event()
+        self.isolation = Isolation()
+        self._jobs: set[uuid.UUID] = set()
+        self._lock = threading.Lock()
 
     def handle(self, job_id: uuid.UUID) -> str:
         """Claim the job and work on it. Return in a few words how the delivery ended, for RQ's own record."""
+        with self._lock:
+            if job_id in self._jobs:  # a second message; the claim below takes what this worker holds for its own
+                return self._refused(job_id, Refused("held"))
+            self._jobs.add(job_id)
+        try:
+            return self._handle_in_isolation(job_id)
+        finally:
+            with self._lock:
+                self._jobs.discard(job_id)
+
+    def _handle_in_isolation(self, job_id: uuid.UUID) -> str:
+        wait_seconds = self.tools.settings.attempt_seconds
+        # Where this waits for too long, the delivery stays owed and is sent again.
+        with self.isolation.beside_others(timeout=wait_seconds) as entered:
+            claim = self._claim(job_id, alone=False) if entered else Refused("others first")
+            if not isinstance(claim, Refused) or claim.reason != "suspect":
+                return self._work_on(claim, job_id)
+        with self.isolation.alone(timeout=wait_seconds) as let_others_in:
+            claim = self._claim(job_id, alone=True) if let_others_in else Refused("others first")
+            return self._work_on(claim, job_id, after_reading=let_others_in)
+
+    def _claim(self, job_id: uuid.UUID, *, alone: bool) -> Claim | Refused:
         settings, database = self.tools.settings, self.tools.database
         if self.closed.is_set():
             with database.transaction() as session:
                 outbox.reschedule(session, job_id)
-            return "not taken: shutting down"
-        claim = database.persist(
+            return Refused("shutting down")
+        tries = itertools.count()
+        return database.persist(
             lambda session: transitions.claim(
                 session,
                 job_id,
@@ -51,14 +79,23 @@ class DeliveryHandler:
                 lane=settings.lane,
                 lease_seconds=settings.lease_seconds,
                 reservation_seconds=settings.reservation_seconds,
+                alone=alone,
+                repeated=next(tries) > 0,
             ),
             for_seconds=CLAIM_WITHIN_SECONDS,
         )
+
+    def _refused(self, job_id: uuid.UUID, refused: Refused) -> str:
+        log.info("delivery.refused", job=job_id.hex, reason=refused.reason)
+        return f"refused: {refused.reason}"
+
+    def _work_on(
+        self, claim: Claim | Refused, job_id: uuid.UUID, *, after_reading: Callable[[], None] | None = None
+    ) -> str:
         if isinstance(claim, Refused):
-            log.info("delivery.refused", job=job_id.hex, reason=claim.reason)
-            return f"refused: {claim.reason}"
+            return self._refused(job_id, claim)
         with (
-            self.heartbeat.hold(claim) as held_claim,
+            self.heartbeat.hold(claim, after_reading=after_reading) as held_claim,
             bound_contextvars(generation=claim.generation),
             tracing.span("job.attempt", job=job_id.hex, generation=claim.generation, attempt=claim.attempt) as facts,
         ):
@@ -91,7 +128,7 @@ def deliver(v: object = None, job: object = None, delivery: object = None, **new
         log.warning("delivery.forged")
         return "not a job"
     if _handler is None:
-        return "not taken: no desk"
+        return "not taken: this process is no worker"
     fault_point("worker.received")
     number = delivery if isinstance(delivery, int) else None
     with bound_contextvars(job=job_id.hex, delivery=number):  # on every line that this thread logs
@@ -104,10 +141,10 @@ def _handle(handler: DeliveryHandler, job_id: uuid.UUID) -> str:
     except AttemptTimedOut:
         log.error("delivery.timed_out", job=job_id.hex)  # outside the attempt: the lease brings the job back
         return "timed out"
-    except SQLAlchemyError as error:
-        log.error("delivery.without_database", job=job_id.hex, error=type(error).__name__)
-        return "the database cannot be reached"
     except Exception as error:  # RQ would store and log it with its message. The lease brings the job back
+        if is_out_of_reach(error):
+            log.error("delivery.without_database", job=job_id.hex, error=error_name(error))
+            return "the database cannot be reached"
         log.error("delivery.unexpected", **log_fields(error))
         sentry.report(error, "delivery.unexpected", job=job_id.hex)
         return "failed in an unforeseen way"

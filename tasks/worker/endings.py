@@ -6,6 +6,7 @@ Stopped           an owner cancelled, the worker shuts down, or the  released; a
 CancelRequested   a checkpoint found that the owner had cancelled    released, and so cancelled
 LaneClosed        no call can be made now                            released, behind the lane
 WaitsAtProvider   the provider works on it, or all requests are used released, with a wait
+NoReaderFree      other documents are being read                     released, with a short wait
 OutOfTime         a step is saved, and the next one needs more time  released, to go on at once
 JobError          the attempt failed                                 retried or failed, as `retry_policy` decides
 AttemptTimedOut   the attempt's time is over                         the same, as a timeout
@@ -20,9 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tasks.intake import NoReaderFree
 from tasks.ledger.calls.lanes import Closed
 from tasks.ledger.errors import AttemptTimedOut, CancelRequested, Category, JobError
 from tasks.ledger.states import Outcome
+
+NO_READER_SECONDS = 2.0
 
 
 class StopReason(StrEnum):
@@ -100,6 +104,8 @@ def ending_of(error: BaseException) -> Released | Failed:
             return Released("lane", behind=(lane, closed))
         case WaitsAtProvider(seconds=seconds):
             return Released("no_place" if seconds is None else "waits_at_provider", wait_seconds=seconds)
+        case NoReaderFree():
+            return Released("no_reader", wait_seconds=NO_READER_SECONDS)
         case OutOfTime():
             return Released("continue")
         case JobError():

@@ -1,4 +1,8 @@
-"""One heartbeat for all claims of a process: renews their leases in one statement, and learns of cancels and losses."""
+"""One heartbeat for all claims of a process: renews their leases in one statement, and learns of cancels and losses.
+
+It has a database connection of its own, so that it never waits behind work. When that connection's session ends in
+PostgreSQL, the others see that this process is gone, see `lost_claims`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from contextlib import contextmanager
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasks.database import Database
+from tasks.database import Database, error_name
 from tasks.ledger.jobs import leases
 from tasks.ledger.jobs.guarded_update import Claim
 from tasks.ledger.states import State
@@ -19,16 +23,24 @@ from tasks.worker.endings import Stopped, StopReason
 
 log = structlog.get_logger()
 
-HEAR_WITHIN_SECONDS = 2.0  # the worker learns of a cancel request at most this long after it was made
+TRY_AGAIN_SECONDS = 0.25
 
 
 class HeldClaim:
     """Represents a claim while a thread works under it. `until` ends the attempt's time, by the monotonic clock."""
 
-    def __init__(self, claim: Claim, *, attempt_seconds: float, reservation_seconds: float) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        attempt_seconds: float,
+        reservation_seconds: float,
+        after_reading: Callable[[], None] | None = None,
+    ) -> None:
         self.claim = claim
-        self.until = time.monotonic() + attempt_seconds
-        self.reserved_until = time.monotonic() + reservation_seconds
+        self.after_reading = after_reading or (lambda: None)
+        self.until = time.monotonic() + min(attempt_seconds, claim.seconds_left)
+        self.reserved_until = time.monotonic() + min(reservation_seconds, claim.seconds_left)
         self.stopping = threading.Event()
         self.reason: StopReason | None = None
         self._at_stop: list[Callable[[], object]] = []
@@ -58,6 +70,10 @@ class HeldClaim:
         if self.reason is not None:
             raise Stopped(self.reason)
 
+    def extend(self, by_seconds: float) -> None:
+        """Give the attempt back time in which it could only wait, at most up to its reservation."""
+        self.until = min(self.until + by_seconds, self.reserved_until)
+
     @property
     def seconds_left(self) -> float:
         """Return what is left of the attempt's time, in seconds; negative when it is over."""
@@ -76,12 +92,13 @@ class Heartbeat:
         self._lock = threading.Lock()
 
     @contextmanager
-    def hold(self, claim: Claim) -> Iterator[HeldClaim]:
-        """Renew this claim while the block runs."""
+    def hold(self, claim: Claim, *, after_reading: Callable[[], None] | None = None) -> Iterator[HeldClaim]:
+        """Renew this claim while the block runs. `after_reading` is called once the document has been read."""
         held_claim = HeldClaim(
             claim,
             attempt_seconds=self._settings.attempt_seconds,
             reservation_seconds=self._settings.reservation_seconds,
+            after_reading=after_reading,
         )
         with self._lock:
             self._held_claims[claim] = held_claim
@@ -99,13 +116,22 @@ class Heartbeat:
     def beat(self) -> None:
         """Renew every claim once, and stop those that are cancelled or lost. Raises SQLAlchemyError."""
         held_claims = self.held_claims()
+        settings = self._settings
         with self._database.transaction() as session:
-            leases.record_heartbeat(session, self._name, queue=self._settings.queue_name, slots=self._slots)
-            states = leases.renew(
-                session, [held.claim for held in held_claims], lease_seconds=self._settings.lease_seconds
+            renewal = leases.renew(session, [held.claim for held in held_claims], lease_seconds=settings.lease_seconds)
+            leases.record_heartbeat(
+                session,
+                self._name,
+                queue=settings.queue_name,
+                slots=self._slots,
+                gap_seconds=settings.renewal.gap_seconds,
+                unrenewed=renewal.unrenewed,
+                has_session=settings.database_pooler == "none",
             )
+        if renewal.unrenewed:
+            log.warning("heartbeat.unrenewed", jobs=[job_id.hex for job_id in renewal.unrenewed])
         for held in held_claims:
-            state = states.get(held.claim.job_id)
+            state = renewal.states.get(held.claim.job_id)
             if state is None:
                 held.stop(StopReason.LOST)
             elif state is State.CANCEL_REQUESTED:
@@ -122,11 +148,12 @@ class Heartbeat:
 
     def run(self, stopping: threading.Event) -> None:
         """Beat until `stopping` is set. The first beat comes at once: until then, pages say that no worker runs."""
-        interval = min(self._settings.lease_seconds / 3, HEAR_WITHIN_SECONDS)
         while True:
+            pause = self._settings.heartbeat_seconds
             try:
                 self.beat()
             except SQLAlchemyError as error:
-                log.warning("heartbeat.missed", error=type(error).__name__)
-            if stopping.wait(interval):
+                log.warning("heartbeat.missed", error=error_name(error))
+                pause = min(pause, TRY_AGAIN_SECONDS)
+            if stopping.wait(pause):
                 return

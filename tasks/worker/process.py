@@ -87,23 +87,26 @@ def run_worker(settings: Settings, *, slots: int, burst: bool) -> int:
         stack.callback(intake.close)
         connection = connect(settings, connections=WORKER_CONNECTIONS)
         stack.callback(connection.close)
-        process = WorkerProcess(
-            Tools(settings, database, provider, intake), DeliveryQueue(settings, connection), slots=slots, burst=burst
-        )
-        return process.run()
+        heartbeat_database = Database(settings, "waybill-heartbeat", pool_size=1)
+        stack.callback(heartbeat_database.close)
+        tools = Tools(settings, database, provider, intake)
+        queue = DeliveryQueue(settings, connection)
+        return WorkerProcess(tools, heartbeat_database, queue, slots=slots, burst=burst).run()
 
 
 class WorkerProcess:
     """Starts and stops the loops around the slots."""
 
-    def __init__(self, tools: Tools, queue: DeliveryQueue, *, slots: int, burst: bool) -> None:
+    def __init__(
+        self, tools: Tools, heartbeat_database: Database, queue: DeliveryQueue, *, slots: int, burst: bool
+    ) -> None:
         self.settings = tools.settings
         self.database = tools.database
         self.queue = queue
         self.burst = burst
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.slots = Slots(slots)
-        self.heartbeat = Heartbeat(self.database, self.settings, self.name, slots)
+        self.heartbeat = Heartbeat(heartbeat_database, self.settings, self.name, slots)
         self.dispatcher = Dispatcher(self.database.transaction, queue)
         self.handler = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
         self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)

@@ -17,13 +17,13 @@ from typing import TypeVar
 import structlog
 from sqlalchemy.orm import Session
 
-from tasks.call_reports import cut_off, mark_lane, report_of_answer, report_of_error
+from tasks.call_reports import STOPS_THE_LANE, cut_off, mark_lane, report_of_answer, report_of_error
 from tasks.database import Persist
 from tasks.fault_points import fault_point
 from tasks.ledger.calls import calls, lanes
 from tasks.ledger.calls.calls import CallReport, NewCall, OpenResponse
 from tasks.ledger.calls.lanes import Closed, Full
-from tasks.ledger.errors import AttemptTimedOut, Category, JobError
+from tasks.ledger.errors import AttemptTimedOut, Category
 from tasks.ledger.jobs.transitions import LANE_SPREAD_SECONDS
 from tasks.ledger.states import CallOutcome, LaneState
 from tasks.provider import Answer, CallProgress, Prompt, ProviderError
@@ -32,7 +32,6 @@ from tasks.settings import Settings
 from tasks.worker.endings import LaneClosed, Stopped, StopReason, WaitsAtProvider
 from tasks.worker.heartbeat import HeldClaim
 from tasks.worker.poll_backoff import poll_delay
-from tasks.worker.retry_policy import UNKNOWN_CALLS_ALLOWED
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -97,11 +96,9 @@ class RecordedCall:
             open_response = calls.open_responses(session, claim.job_id).get(step)
             if open_response is not None:
                 return open_response
-            lost = calls.lost_since_replay(session, claim.job_id, step) if call.background else 0
-            if lost > UNKNOWN_CALLS_ALLOWED:  # a crash does not pass through the retry policy
-                raise JobError(Category.UNCERTAIN, "lost_again")
-            return calls.open_call(session, claim.job_id, claim.generation, call)
+            return calls.open_call(session, claim.job_id, claim.generation, call, call_id)
 
+        call_id = uuid.uuid4()  # made outside of the work that is repeated when the answer to a commit is lost
         while True:
             self._held_claim.check()
             begun = self._persist(begin)
@@ -146,7 +143,7 @@ class RecordedCall:
         fault_point("worker.response_started")
         self._persist(lambda session: calls.note_response(session, call_id, response_id, lane))
         fault_point("worker.response_saved")
-        self._persist(lambda session: lanes.record_success(session, lane, spread_seconds=LANE_SPREAD_SECONDS))
+        self._persist(lambda session: lanes.record_success(session, lane, call_id, spread_seconds=LANE_SPREAD_SECONDS))
         raise WaitsAtProvider(poll_delay(0))
 
     def _poll_response(self, pending: OpenResponse) -> Answer:
@@ -169,7 +166,7 @@ class RecordedCall:
                 return polled
             raise WaitsAtProvider(poll_delay(pending.age_seconds))
         log.warning("response.look_failed", call=pending.call_id.hex, category=failed.category, code=failed.code)
-        closed = self._persist(lambda session: mark_lane(session, self._settings.lane, failed))
+        closed = self._persist(lambda session: mark_lane(session, self._settings.lane, failed, None))
         if closed is not None:
             raise LaneClosed(self._settings.lane, closed)
         raise WaitsAtProvider(poll_delay(pending.age_seconds))
@@ -185,6 +182,7 @@ class RecordedCall:
             return self._in_flight(begin(progress))
         except ProviderError as error:
             self._close(call_id, report_of_error(error), error)
+            self._wait_if_stopped(error)
             raise
         except Stopped as stopped:
             cancelled = stopped.reason is StopReason.CANCEL
@@ -193,6 +191,13 @@ class RecordedCall:
         except BaseException:
             self._close(call_id, cut_off(progress, CallOutcome.UNKNOWN))
             raise
+
+    def _wait_if_stopped(self, error: ProviderError) -> None:
+        """Raise LaneClosed for a failure that concerns every job alike, such as a refused key: they all wait."""
+        if error.category in STOPS_THE_LANE:
+            closed = self._persist(lambda session: lanes.check(session, self._settings.lane))
+            if closed is not None and closed.state is LaneState.STOPPED:
+                raise LaneClosed(self._settings.lane, closed)
 
     def _in_flight(self, future: Future[T]) -> T:
         """Wait for the future, and cancel it when the claim is stopped or the wait is broken off."""
@@ -217,8 +222,8 @@ class RecordedCall:
 
     def _close(self, call_id: uuid.UUID, report: CallReport, error: ProviderError | None = None) -> None:
         def close(session: Session) -> None:
-            calls.close_call(session, call_id, report)
-            if error is not None:
-                mark_lane(session, self._settings.lane, error)
+            # Closed before: the answer to that commit was lost, and the lane was marked with it.
+            if calls.close_call(session, call_id, report) and error is not None:
+                mark_lane(session, self._settings.lane, error, call_id)
 
         self._persist(close)

@@ -171,7 +171,7 @@ class Steps:
 
         def save(session: Session) -> None:
             calls.close_call(session, answered.call_id, answered.report)
-            lanes.record_success(session, self._settings.lane, spread_seconds=LANE_SPREAD_SECONDS)
+            lanes.record_success(session, self._settings.lane, answered.call_id, spread_seconds=LANE_SPREAD_SECONDS)
             next_step = counted.shown_step if counted.left > 1 else SAVE_STEP
             done = min(counted.done + 1, counted.total)
             checkpoints.save(

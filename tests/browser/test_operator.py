@@ -7,8 +7,10 @@ import uuid
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 
+from tasks.ledger.models import Job
+from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
 from tests.browser.conftest import Complaints, LiveSite
 from tests.support import factories
@@ -24,18 +26,23 @@ def has_failed(live_site: LiveSite, job_id: uuid.UUID) -> bool:
 
 
 def submit_failing(live_site: LiveSite, email: str) -> list[uuid.UUID]:
-    """Three jobs that the AI service's refusal of the key has stopped, and the lane with them."""
+    """Submit three jobs that wait behind the lane that the refused key has stopped, and fail at their deadline."""
     live_site.fake.script([{"mode": "auth"}])
     with live_site.database.transaction() as session:
         session.execute(update(Account).where(Account.email == email).values(role=Role.OPERATOR))
         owner = session.execute(select(Account.id).where(Account.email == email)).scalar_one()
-        jobs = [factories.submit(session, owner, f"Report {n}.".encode(), title=f"Report {n}").job_id for n in range(2)]
-    factories.let_all_meet_the_refused_key(live_site.database, f"{factories.QUEUE}:openai", jobs)
+        jobs = [factories.submit(session, owner, f"Report {n}.".encode(), title=f"Report {n}").job_id for n in range(3)]
+    factories.wait_until(lambda: all(waits_for_lane(live_site, job) for job in jobs), within=60)
     with live_site.database.transaction() as session:
-        jobs.append(factories.submit(session, owner, b"The last report.", title="The last report").job_id)
-    factories.wait_until(lambda: has_failed(live_site, jobs[-1]), within=60)
+        session.execute(update(Job).where(Job.id.in_(jobs)).values(deadline_at=func.now()))
+    factories.wait_until(lambda: all(has_failed(live_site, job) for job in jobs), within=60)
     live_site.fake.script([{"mode": "ok", "text": "The pier is closed."}])
     return jobs
+
+
+def waits_for_lane(live_site: LiveSite, job_id: uuid.UUID) -> bool:
+    with live_site.database.transaction() as session:
+        return job_views.lane_wait_of(session, job_id) is not None
 
 
 def open_the_lane(page: Page) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from tasks.ledger.calls import calls, lanes
 from tasks.ledger.calls.calls import CallReport, NewCall
 from tasks.ledger.errors import Category
-from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs import deadlines, transitions
 from tasks.ledger.jobs.guarded_update import Claim, Refused
 from tasks.ledger.models import Job
 from tasks.ledger.models.control import Cause
@@ -137,7 +137,7 @@ class Past:
         assert refused == Refused("lane"), refused
         self._stage.clock.set(at + timedelta(seconds=self._stage.settings.job_deadline_seconds))
         with self._stage.database.transaction() as session:
-            assert transitions.end_at_deadline(session, job_id) is State.FAILED
+            assert deadlines.end_at_deadline(session, job_id) is State.FAILED
 
     def _put_right(self, at: datetime, count: int) -> uuid.UUID:
         """Have the operator set a new key, open the lane, and replay the failed jobs, twelve a minute."""

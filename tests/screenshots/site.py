@@ -17,7 +17,8 @@ from sqlalchemy import func, select, update
 from tasks.database import Database
 from tasks.fake_provider import FakeProvider
 from tasks.ledger.jobs.accept import Intent, NewDocument, accept_job
-from tasks.ledger.models import Job, Worker
+from tasks.ledger.models import Job
+from tasks.ledger.models.workers import Worker
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -17,13 +17,11 @@ from sqlalchemy import TextClause, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
-from tasks.database import Database
 from tasks.ledger.calls.calls import NewCall
 from tasks.ledger.jobs import transitions
 from tasks.ledger.jobs.accept import AcceptedJob, Intent, NewDocument, accept_job
 from tasks.ledger.jobs.guarded_update import Claim
 from tasks.ledger.models import Base
-from tasks.ledger.replays import operator_actions
 from tasks.ledger.states import State
 from tasks.ledger.terms import Limits, Terms
 from tasks.settings import Settings
@@ -182,10 +180,12 @@ def submit(
     )
 
 
-def claim(session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, worker: str = "somebody") -> Claim:
+def claim(
+    session: Session, job_id: uuid.UUID, *, lease_seconds: float = 15, worker: str = "somebody", alone: bool = True
+) -> Claim:
     """Return a claim on the job."""
     claim = transitions.claim(
-        session, job_id, worker=worker, lane="local", lease_seconds=lease_seconds, reservation_seconds=120
+        session, job_id, worker=worker, lane="local", lease_seconds=lease_seconds, reservation_seconds=120, alone=alone
     )
     assert isinstance(claim, Claim), claim
     return claim
@@ -211,27 +211,6 @@ def state_of(session: Session, job_id: uuid.UUID) -> State:
 def count(session: Session, table: str) -> int:
     """Return how many rows a table has."""
     return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
-
-
-def open_lane(database: Database, lane: str) -> None:
-    """Open the lane, as an operator does once the cause is fixed."""
-    with database.transaction() as session:
-        operator_actions.open_lane(session, QUEUE, lane, by="ops", note=None, spread_seconds=0)
-
-
-def let_all_meet_the_refused_key(database: Database, lane: str, jobs: Collection[uuid.UUID]) -> None:
-    """Wait until the rejected key has failed each job.
-
-    Opens the lane that each of them stops for the next, and at the end.
-    """
-
-    def all_failed() -> bool:
-        with database.transaction() as session:
-            done = all(state_of(session, job) is State.FAILED for job in jobs)
-        open_lane(database, lane)
-        return done
-
-    wait_until(all_failed, within=60, every=0.2)
 
 
 def constraints(session: Session) -> set[tuple[str, str]]:

@@ -38,5 +38,18 @@ def test_odd_value_counts_as_not_said(value: str) -> None:
     assert retry_after_seconds({"retry-after": value}, now=NOW) is None
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "1e9"},
+        {"retry-after-ms": "1e15"},
+        {"retry-after": "86401"},
+        {"retry-after": "Fri, 29 Nov 2036 12:00:00 GMT"},
+    ],
+)
+def test_one_odd_value_closes_a_site_for_a_day_at_most(headers: dict[str, str]) -> None:
+    assert retry_after_seconds(headers, now=NOW) == 86400.0
+
+
 def test_now_is_the_default() -> None:
-    assert (retry_after_seconds({"retry-after": "Fri, 31 Dec 2999 00:00:00 GMT"}) or 0) > 1e9
+    assert retry_after_seconds({"retry-after": "Fri, 31 Dec 2999 00:00:00 GMT"}) == 86400.0

@@ -114,3 +114,12 @@ def close_other_ways_in(session: Session, account_id: uuid.UUID) -> None:
         .execution_options(synchronize_session=False)
     )
     preferences.remove_webhook(session, account_id)
+
+
+def lock_against_deletion(session: Session, account_id: uuid.UUID) -> None:
+    """Keep the account from being deleted until the transaction ends; its other fields may change.
+
+    Lock order: the account, then documents, then jobs. A submission that locked a document first would meet a deletion
+    that holds the account and wants the document.
+    """
+    session.execute(select(Account.id).where(Account.id == account_id).with_for_update(read=True, key_share=True))

@@ -17,6 +17,7 @@ from sqlalchemy import delete, func, insert, literal, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from tasks.database import error_name
 from tasks.ledger.accounts.disabled import is_disabled
 from tasks.ledger.sql_intervals import seconds
 from webapp.auth import known_devices
@@ -172,7 +173,7 @@ def keep_fresh(response: Response) -> Response:
                 .execution_options(synchronize_session=False)
             )
     except SQLAlchemyError as error:
-        log.warning("session.not_prolonged", error=type(error).__name__)
+        log.warning("session.not_prolonged", error=error_name(error))
         return response
     session["day"] = today
     return response

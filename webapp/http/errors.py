@@ -20,7 +20,7 @@ from sqlalchemy.orm.exc import ObjectDeletedError
 from werkzeug.exceptions import BadHost, HTTPException
 from werkzeug.routing import RequestRedirect
 
-from tasks.database import is_out_of_reach
+from tasks.database import error_name, is_out_of_reach
 from tasks.i18n import _, lazy
 from tasks.observability import sentry
 from tasks.observability.logs import log_fields
@@ -151,7 +151,7 @@ def database_error(error: Exception) -> ResponseReturnValue:
     """Handle an unreachable database; any other database error is unexpected."""
     if not is_out_of_reach(error):
         return unforeseen(error)
-    log.warning("request.database_out_of_reach", endpoint=request.endpoint, error=type(error).__name__)
+    log.warning("request.database_out_of_reach", endpoint=request.endpoint, error=error_name(error))
     return broken(503)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 
+from tasks.ledger.jobs import deadlines as job_deadlines
 from tasks.ledger.jobs import stale, transitions
 from tasks.ledger.reports.job_views import JobView
 from webapp.database import transaction
@@ -40,4 +41,4 @@ def _fail(job_id: uuid.UUID) -> bool:
     with transaction() as database:
         expired = transitions.expire(database, job_id, max_interruptions=services().settings.max_interruptions)
     with transaction() as database:
-        return (transitions.end_at_deadline(database, job_id) or expired) is not None
+        return (job_deadlines.end_at_deadline(database, job_id) or expired) is not None

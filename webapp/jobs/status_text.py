@@ -79,7 +79,7 @@ def _queued(page: StatusPage) -> StatusText:
         return _behind_stopped_lane(page, waits)
     if lane:
         waits = gettext("Your document waits and continues after %(time)s.")
-        headline = _joined(page.failure.what, fill(waits, time=clock(lane.until, seconds=True)))
+        headline = _joined(page.failure.what, fill(waits, time=clock(lane.until, seconds=True, today=job.now)))
         return StatusText(headline, [_joined(_uncounted(), _stops_by(job))])
     return StatusText(_why_queued(page), [_while_late(page)])
 
@@ -142,7 +142,7 @@ def _next_try(page: StatusPage) -> str:
     if job.next_attempt_at is None or seconds is None:
         return ""
     facts = {
-        "time": clock(job.next_attempt_at, seconds=seconds < 60),
+        "time": clock(job.next_attempt_at, seconds=seconds < 60, today=job.now),
         "attempt": job.attempt,
         "most": job.max_attempts,
     }
@@ -153,7 +153,7 @@ def _next_try(page: StatusPage) -> str:
 
 
 def _behind_stopped_lane(page: StatusPage, waits: str) -> StatusText:
-    until = fill(waits, time=clock(page.job.deadline_at))
+    until = fill(waits, time=clock(page.job.deadline_at, today=page.job.now))
     return StatusText(page.failure.what, [_joined(page.failure.so, until, _uncounted())])
 
 
@@ -202,7 +202,9 @@ def _uncounted() -> str:
 
 
 def _stops_by(job: JobView) -> Markup:
-    return fill(gettext("If it isn’t done by %(time)s, we stop and say so here."), time=clock(job.deadline_at))
+    return fill(
+        gettext("If it isn’t done by %(time)s, we stop and say so here."), time=clock(job.deadline_at, today=job.now)
+    )
 
 
 def _joined(*sentences: str) -> Markup:

@@ -17,6 +17,7 @@ from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
 from tasks.workflows import WORKFLOWS, InvalidOptions, Options, Workflow
 from tasks.workflows.base import check_options
+from webapp.auth.accounts import lock_against_deletion
 from webapp.database import transaction
 from webapp.http.rejection import NotAccepted
 from webapp.jobs import messages
@@ -61,6 +62,7 @@ def submit(
         idempotency_key=idempotency_key,
     )
     with within_limits(), transaction() as session:
+        lock_against_deletion(session, account_id)
         recorded = accept_job(session, intent, handed_in.document, services().settings.terms)
         if recorded.created and on_created is not None:
             on_created(session, recorded.job_id)
@@ -75,6 +77,7 @@ def submit_again(account_id: uuid.UUID, job_id: uuid.UUID, *, fresh_run_key: str
     """
     try:
         with within_limits(), transaction() as session:
+            lock_against_deletion(session, account_id)
             job = job_views.job_of(session, job_id, account_id)
             if job is None or not job.original_kept or job.content_deleted_at is not None:
                 return None

@@ -61,6 +61,7 @@ _RELEASES: Mapping[str, str] = {
     "shutdown": lazy("Returned to the queue unfinished, because the worker had to stop."),
     "continue": lazy("Returned to the queue with the finished parts saved. The rest is done next."),
     "lane": lazy("Returned to the queue, because the AI service isn’t accepting requests right now."),
+    "no_reader": lazy("Returned to the queue, because other documents are being read first."),
     "no_place": lazy("Returned to the queue, because we reached our limit of parallel requests to the AI service."),
 }
 _UNFINISHED = lazy("Returned to the queue unfinished.")

@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from tasks.database import takes_writes
 from tasks.ledger import schema
 from tasks.ledger.delivery import gate
 from tasks.ledger.reports import job_views
@@ -39,12 +40,11 @@ def readyz() -> ResponseReturnValue:
 def _missing_in_database() -> list[str]:
     settings = services().settings
     checks: dict[str, Callable[[Session], bool]] = {
+        "database": takes_writes,
         "migrations": lambda session: not schema.is_behind(job_views.schema_version(session)),
         # While an operator has paused the work, its workers may be away; people can still hand in.
         "worker": lambda session: gate.load(session, settings.queue_name).is_paused or not no_worker_seen(session),
-        "orphans": lambda session: (
-            job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=settings.queue_name) == 0
-        ),
+        "orphans": lambda session: job_views.orphans(session, renewal=settings.renewal, queue=settings.queue_name) == 0,
     }
     missing = []
     try:
@@ -61,7 +61,7 @@ def _missing_in_database() -> list[str]:
 
 def _missing_in_redis() -> list[str]:
     try:
-        services().queue.ping()
+        services().queue.require_usable()
     except QueueUnreachable:
         return ["redis"]
     return []

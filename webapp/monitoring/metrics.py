@@ -57,7 +57,7 @@ def _read() -> SiteCollector:
             queue=settings.queue_name,
             lane=settings.lane,
             alive_seconds=WORKER_SEEN_WITHIN_SECONDS,
-            orphan_grace_seconds=settings.orphan_grace_seconds,
+            renewal=settings.renewal,
         )
         return SiteCollector(now, last_hour.last_hour(session), last_hour.jobs_estimate(session))
 

@@ -18,6 +18,8 @@ from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS, WORKER_SEEN_W
 from webapp.ops.charts import Chart, chart
 
 SECONDS = "s"
+LONG_COOLING_SECONDS = 600
+"""A provider that asks for a longer wait than this is an alarm."""
 
 
 def now_of(session: Session, settings: Settings) -> Now:
@@ -27,7 +29,7 @@ def now_of(session: Session, settings: Settings) -> Now:
         queue=settings.queue_name,
         lane=settings.lane,
         alive_seconds=WORKER_SEEN_WITHIN_SECONDS,
-        orphan_grace_seconds=settings.orphan_grace_seconds,
+        renewal=settings.renewal,
     )
 
 
@@ -40,6 +42,10 @@ def alarms_of(now: Now) -> list[str]:
     raised = {
         "no_worker": now.alive == 0 and not now.gate.is_paused,
         "orphans": now.orphans > 0,
+        "cooling_lane": any(
+            lane.until is not None and (lane.until - now.at).total_seconds() > LONG_COOLING_SECONDS
+            for lane in now.lanes
+        ),
         "stopped_lane": any(lane.state is LaneState.STOPPED for lane in now.lanes),
         "overdue": now.overdue > 0 and now.gate.mode == "open",
         "late": late and now.alive > 0 and not now.gate.is_paused,

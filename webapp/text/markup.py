@@ -13,9 +13,10 @@ def fill(translated: str, **facts: object) -> Markup:
     return Markup.escape(translated) % facts
 
 
-def clock(at: datetime, *, seconds: bool = False) -> Markup:
-    """Return a time of day, with `seconds` to the second."""
-    return _rendered("clock", at, seconds)
+def clock(at: datetime, *, seconds: bool = False, today: datetime | None = None) -> Markup:
+    """Return a time of day, with `seconds` to the second, and with its day if that is not `today`."""
+    time = _rendered("clock", at, seconds)
+    return time if today is None or at.date() == today.date() else time + ", " + day(at)
 
 
 def day(at: datetime) -> Markup:

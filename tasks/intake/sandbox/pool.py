@@ -1,4 +1,9 @@
-"""The pool of one or two warm child processes, shared by all slots of a worker.
+"""The pool of warm child processes that read documents, shared by all slots of a worker.
+
+One child is kept; a second one is started while somebody waits. Accounts take turns: of those who wait, the one with
+the fewest documents being read comes first, then the one that was served longest ago. Each reader may use a share of
+the pool's memory. A document that needs more is read again alone, with all of it, so that the readers together never
+use more than one of them could.
 
 A child that died, overran its time or was aborted is killed and replaced in the background; the document that caused it
 is refused. One thread starts all children and lives as long as the pool, because Linux ends a child when the thread
@@ -8,9 +13,13 @@ that created it ends, and slots come and go.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import threading
 import time
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tasks.intake.errors import DocumentRefused, ReadCancelled, Refusal
@@ -20,7 +29,9 @@ from tasks.intake.sandbox.protocol import BrokenMessage, Ending
 from tasks.intake.types import Limits, Reading
 from tasks.ledger.errors import Category, JobError
 
+READERS = 2
 _STEP_SECONDS = 0.25
+_IDLE_SECONDS = 30.0
 _START_SECONDS = 20.0
 _LATE_SECONDS = 5.0
 _MAX_FAILED_STARTS = 3
@@ -32,17 +43,44 @@ _ENDINGS: dict[int, Refusal] = {
 }
 
 
+class NoReaderFree(Exception):
+    """Raised when no reader was free in time. It says nothing about the document."""
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A document that waits for a reader. `number` grows with each; `alone`: it needs the memory of all readers."""
+
+    number: int
+    account: Hashable
+    alone: bool
+
+
+@dataclass(frozen=True)
+class _Request:
+    data: bytes
+    filename: str | None
+    limits: Limits
+    cancelled: threading.Event | None
+    account: Hashable
+    wait_until: float
+    begins: Callable[[], None]
+
+
 class IntakePool:
     """Reads documents in child processes. Safe to use from any number of threads; starts nothing until the first read.
 
     `size` is the number of documents that can be read at the same time; further documents wait.
     """
 
-    def __init__(self, size: int = 1) -> None:
-        if not 1 <= size <= 2:
-            raise ValueError("an intake pool has one or two children")
+    def __init__(self, size: int = READERS) -> None:
         self._size = size
         self._changed = threading.Condition()
+        self._waiting: list[_Turn] = []
+        self._being_read: Counter[Hashable] = Counter()
+        self._served: dict[Hashable, int] = {}
+        self._turns = itertools.count()
+        self._alone = False
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._closing = threading.Event()
@@ -50,21 +88,45 @@ class IntakePool:
         self._failed_starts = 0
 
     def read(
-        self, data: bytes, filename: str | None, limits: Limits, cancelled: threading.Event | None = None
+        self,
+        data: bytes,
+        filename: str | None,
+        limits: Limits,
+        cancelled: threading.Event | None = None,
+        *,
+        account: Hashable = None,
+        wait_seconds: float = math.inf,
+        begins: Callable[[], None] = lambda: None,
     ) -> Reading:
-        """Return the text and facts of `data`.
+        """Return the text and facts of `data`, a document of `account`. Calls `begins` when a reader has it.
 
-        Raises DocumentRefused if the document is the reason; ReadCancelled if `cancelled` was set or the pool was
-        closed meanwhile; JobError (internal, `intake_unavailable`) if no child can be started on this host.
+        Raises DocumentRefused if the document is the reason; NoReaderFree if none was free within `wait_seconds`;
+        ReadCancelled if `cancelled` was set or the pool was closed meanwhile; JobError (internal,
+        `intake_unavailable`) if no child can be started on this host.
         """
+        wait_until = time.monotonic() + wait_seconds
+        request = _Request(data, filename, limits, cancelled, account, wait_until, begins)
+        if self._size > 1:
+            share = replace(request, limits=replace(limits, memory_bytes=limits.memory_bytes // self._size))
+            try:
+                return self._read_twice(share, alone=False)
+            except DocumentRefused as refused:
+                if refused.refusal is not Refusal.TOO_MUCH_MEMORY:
+                    raise
+            # The others are read to their end first, and that has its own limit.
+            alone_until = time.monotonic() + limits.wall_seconds + _LATE_SECONDS
+            request = replace(request, wait_until=alone_until, begins=lambda: None)
+        return self._read_twice(request, alone=True)
+
+    def _read_twice(self, request: _Request, *, alone: bool) -> Reading:
         try:
-            return self._read_once(data, filename, limits, cancelled)
+            return self._read_once(request, alone=alone)
         except ChildDied as died:
             if died.code in _ENDINGS:
                 raise DocumentRefused(_ENDINGS[died.code]) from None
         # The child was killed from outside, which says nothing about the document: try once more, with another child.
         try:
-            return self._read_once(data, filename, limits, cancelled)
+            return self._read_once(request, alone=alone)
         except ChildDied as died:
             raise DocumentRefused(_ENDINGS.get(died.code, Refusal.DAMAGED)) from None
 
@@ -82,15 +144,16 @@ class IntakePool:
         if keeper is not None:
             keeper.join()
 
-    def _read_once(
-        self, data: bytes, filename: str | None, limits: Limits, cancelled: threading.Event | None
-    ) -> Reading:
-        child = self._take(limits, cancelled)
+    def _read_once(self, request: _Request, *, alone: bool) -> Reading:
+        child = self._take(request, alone)
+        request.begins()
         good = False
         try:
-            header = {"filename": filename, "limits": asdict(limits)}
+            limits = request.limits
+            header = {"filename": request.filename, "limits": asdict(limits)}
             max_bytes = _BYTES_PER_CHAR * limits.max_chars
-            response, text = child.ask(header, data, max_bytes, limits.wall_seconds, _Either(cancelled, self._closing))
+            stop = _Either(request.cancelled, self._closing)
+            response, text = child.ask(header, request.data, max_bytes, limits.wall_seconds, stop)
             good = True
             return _parse_response(response, text)
         except ChildOverran:
@@ -99,30 +162,62 @@ class IntakePool:
             raise DocumentRefused(Refusal.DAMAGED) from None
         finally:
             # Also if another thread raised an exception in this one: otherwise the child would stay busy forever.
-            self._give_back(child, good)
+            self._give_back(child, good, request.account, alone)
 
-    def _take(self, limits: Limits, cancelled: threading.Event | None) -> Child:
+    def _take(self, request: _Request, alone: bool) -> Child:
+        turn = _Turn(next(self._turns), request.account, alone)
         with self._changed:
             if self._keeper is None and not self._closing.is_set():
                 self._keeper = threading.Thread(target=self._keep, name="intake-keeper", daemon=True)
                 self._keeper.start()
-            while True:
-                if self._closing.is_set() or (cancelled is not None and cancelled.is_set()):
-                    raise ReadCancelled
-                if self._idle:
-                    child = self._idle[-1]
-                    # Before it leaves the list: an exception raised by another thread must not leave it unlimited.
-                    child.busy_until = time.monotonic() + limits.wall_seconds + _LATE_SECONDS
-                    self._idle.pop()
-                    return child
-                if self._failed_starts >= _MAX_FAILED_STARTS and not self._children:
-                    raise JobError(Category.INTERNAL, "intake_unavailable")
-                self._changed.wait(_STEP_SECONDS)
+            self._waiting.append(turn)
+            self._changed.notify_all()
+            try:
+                return self._wait_for_child(turn, request)
+            finally:
+                self._waiting.remove(turn)
+                self._changed.notify_all()
 
-    def _give_back(self, child: Child, good: bool) -> None:
+    def _wait_for_child(self, turn: _Turn, request: _Request) -> Child:
+        while True:
+            if self._closing.is_set() or (request.cancelled is not None and request.cancelled.is_set()):
+                raise ReadCancelled
+            if self._idle and self._is_next(turn):
+                child = self._idle[-1]
+                # Before it leaves the list: an exception raised by another thread must not leave it unlimited.
+                child.busy_until = time.monotonic() + request.limits.wall_seconds + _LATE_SECONDS
+                self._idle.pop()
+                self._alone = turn.alone
+                self._being_read[turn.account] += 1
+                self._served = {who: at for who, at in self._served.items() if self._is_here(who)}
+                self._served[turn.account] = turn.number
+                return child
+            if self._failed_starts >= _MAX_FAILED_STARTS and not self._children:
+                raise JobError(Category.INTERNAL, "intake_unavailable")
+            if time.monotonic() > request.wait_until:
+                raise NoReaderFree
+            self._changed.wait(_STEP_SECONDS)
+
+    def _is_next(self, turn: _Turn) -> bool:
+        if self._alone:
+            return False
+        first = min(
+            self._waiting,
+            key=lambda one: (self._being_read[one.account], self._served.get(one.account, -1), one.number),
+        )
+        return first is turn and (not turn.alone or self._being_read.total() == 0)
+
+    def _is_here(self, account: Hashable) -> bool:
+        return self._being_read[account] > 0 or any(one.account == account for one in self._waiting)
+
+    def _give_back(self, child: Child, good: bool, account: Hashable, alone: bool) -> None:
         if not good:
             child.kill()
         with self._changed:
+            self._being_read[account] -= 1
+            self._being_read += Counter()  # keeps only the accounts with a document that is being read
+            if alone:
+                self._alone = False
             if good and child in self._children:
                 child.busy_until = None
                 self._idle.append(child)
@@ -131,12 +226,14 @@ class IntakePool:
             self._changed.notify_all()
 
     def _keep(self) -> None:
-        """Keep `size` children alive until the pool is closed."""
+        """Keep a child alive until the pool is closed, and more of them, up to `size`, while somebody waits."""
         while not self._closing.is_set():
             self._drop_lost_children()
             with self._changed:
-                if len(self._children) >= self._size:
-                    self._changed.wait(1.0)
+                needed = min(self._size, max(1, self._being_read.total() + len(self._waiting)))
+                if len(self._children) >= needed:
+                    if not self._changed.wait(_IDLE_SECONDS):
+                        self._drop_idle_child()
                     continue
             child = self._start_child()
             if child is None:
@@ -163,6 +260,13 @@ class IntakePool:
                 return child
         child.kill()
         return None
+
+    def _drop_idle_child(self) -> None:
+        """End a child that nobody has needed for a while, but not the last one."""
+        if len(self._children) > 1 and self._idle:
+            child = self._idle.pop(0)
+            self._children.discard(child)
+            child.kill()
 
     def _drop_lost_children(self) -> None:
         """Drop children that died while idle, and children whose reader vanished without giving them back."""

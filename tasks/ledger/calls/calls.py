@@ -8,17 +8,19 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select, true, update
 from sqlalchemy.dialects.postgresql import insert as insert_or
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts import limits
 from tasks.ledger.calls import lanes
 from tasks.ledger.calls.lanes import Closed, Full
-from tasks.ledger.errors import Category
+from tasks.ledger.errors import Category, JobError
 from tasks.ledger.models import Job, JobEvent, LeftResponse, ProviderCall
 from tasks.ledger.states import CallOutcome, Event, State
 
+LOST_CALLS_ALLOWED = 1
+"""How many calls of a step may be lost without an answer before its job fails: each is repeated once at most."""
 CUT_OFF = "output_limit"  # the code of a call whose response was cut off by the provider's limit
 
 
@@ -64,11 +66,15 @@ class OpenResponse:
     age_seconds: float
 
 
-def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCall) -> uuid.UUID | Closed | Full | None:
+def open_call(
+    session: Session, job_id: uuid.UUID, generation: int, call: NewCall, call_id: uuid.UUID | None = None
+) -> uuid.UUID | Closed | Full | None:
     """Insert the row of a call that is about to be made, if its lane allows the call, and return the call's id.
 
     Returns Closed or Full if the lane does not allow it. Returns None if the claim is lost or the job is to be
-    cancelled. In all these cases the caller must not make the call.
+    cancelled. In all these cases the caller must not make the call. `call_id` None: a new id. If its row exists, the
+    answer to an earlier commit was lost, and the call may be made. Raises JobError if this step was lost at the
+    provider too often, see `LOST_CALLS_ALLOWED`.
 
     Locks the job FOR SHARE, so that the claim cannot change between this check and the commit, and then the lane.
     """
@@ -79,10 +85,14 @@ def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCal
     ).scalar_one_or_none()
     if allowed is None:
         return None
+    call_id = call_id or uuid.uuid4()
+    if session.execute(select(ProviderCall.id).where(ProviderCall.id == call_id)).one_or_none() is not None:
+        return call_id
+    if lost_calls(session, job_id, call.step) > LOST_CALLS_ALLOWED:
+        raise JobError(Category.UNCERTAIN, "lost_again")
     closed = lanes.ask(session, call.lane, limit=call.limit, probe_seconds=call.probe_seconds)
     if closed is not None:
         return closed
-    call_id = uuid.uuid4()
     session.execute(
         insert(ProviderCall).values(
             id=call_id,
@@ -93,6 +103,7 @@ def open_call(session: Session, job_id: uuid.UUID, generation: int, call: NewCal
             provider=call.provider,
             model=call.model,
             background=call.background,
+            started_at=func.clock_timestamp(),
         )
     )
     return call_id
@@ -193,28 +204,30 @@ def close_open_calls(session: Session, job_id: uuid.UUID, outcome: CallOutcome) 
     )
 
 
-def unknown_calls(session: Session, job_id: uuid.UUID) -> int:
-    """Count the job's calls that may have been billed without a response."""
-    return session.execute(
-        select(func.count()).where(ProviderCall.job_id == job_id, ProviderCall.outcome == CallOutcome.UNKNOWN)
-    ).scalar_one()
+def lost_calls(session: Session, job_id: uuid.UUID, step: str | None = None) -> int:
+    """Count the calls of this step that may have been billed without a response. `step` None: the most of any step.
 
-
-def lost_since_replay(session: Session, job_id: uuid.UUID, step: str) -> int:
-    """Count the calls of this step that may have been billed without a response, since the job was last replayed."""
+    The count begins again when a person puts this very job back. A replay of all jobs with some cause is no such
+    decision.
+    """
+    by_a_person = JobEvent.facts["rule"].astext.is_(None)
     replayed = (
         select(func.max(JobEvent.generation))
-        .where(JobEvent.job_id == job_id, JobEvent.event == Event.REPLAY)
+        .where(JobEvent.job_id == job_id, JobEvent.event == Event.REPLAY, by_a_person)
         .scalar_subquery()
     )
-    return session.execute(
-        select(func.count()).where(
+    of_a_step = (
+        select(func.count().label("lost"))
+        .where(
             ProviderCall.job_id == job_id,
-            ProviderCall.step == step,
             ProviderCall.outcome == CallOutcome.UNKNOWN,
             ProviderCall.generation > func.coalesce(replayed, 0),
+            true() if step is None else ProviderCall.step == step,
         )
-    ).scalar_one()
+        .group_by(ProviderCall.step)
+        .subquery()
+    )
+    return int(session.execute(select(func.coalesce(func.max(of_a_step.c.lost), 0))).scalar_one())
 
 
 def was_cut_off(session: Session, job_id: uuid.UUID, step: str) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, select, text, update
+from sqlalchemy import ColumnElement, case, exists, func, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -116,7 +116,7 @@ def cool(session: Session, name: str, *, seconds: float | None, category: Catego
             strikes=strikes,
             category=category,
             code=code,
-            changed_at=func.now(),
+            changed_at=func.clock_timestamp(),
             changed_by=None,
         )
     )
@@ -135,18 +135,23 @@ def stop(session: Session, name: str, *, category: Category, code: str | None) -
         "probing": False,
         "category": category,
         "code": code,
-        "changed_at": func.now(),
+        "changed_at": func.clock_timestamp(),
         "changed_by": None,
     }
     statement = insert(Lane).values(name=name, **values)
     session.execute(statement.on_conflict_do_update(index_elements=[Lane.name], set_=values))
 
 
-def record_success(session: Session, name: str, *, spread_seconds: float) -> int:
-    """Record that a call succeeded: a lane that was cooling down is open. Return how many waiting jobs are released."""
+def record_success(session: Session, name: str, call_id: uuid.UUID | None = None, *, spread_seconds: float) -> int:
+    """Record that a call succeeded: a lane that was cooling down is open. Return how many waiting jobs are released.
+
+    Only a call that began after the lane was closed says so: one that was under way then proves nothing about the time
+    since. `call_id` None: the request was made just now.
+    """
+    began_before = exists().where(ProviderCall.id == call_id, ProviderCall.started_at <= Lane.changed_at)
     opened = session.execute(
         update(Lane)
-        .where(Lane.name == name, Lane.state == LaneState.COOLING)
+        .where(Lane.name == name, Lane.state == LaneState.COOLING, true() if call_id is None else ~began_before)
         .values(**OPEN_FIELDS, changed_at=func.now(), changed_by=None)
         .returning(Lane.name)
     ).all()
@@ -179,13 +184,33 @@ def wait_for(session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, 
     the job's deadline: resuming the lane releases it before, or the reconciler fails the job then.
     """
     session.execute(select(Job.id).where(Job.id == job_id).with_for_update())  # lock order: job, then delivery
+    waits_until = postpone_delivery(session, job_id, name, closed, spread_seconds=spread_seconds)
+    if waits_until is not None:
+        session.execute(
+            update(Job)
+            .where(Job.id == job_id)
+            .values(
+                revision=Job.revision + 1,
+                next_attempt_at=case((Job.state == State.RETRY_WAIT, waits_until), else_=None),
+            )
+            .execution_options(synchronize_session=False)
+        )
+
+
+def postpone_delivery(
+    session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, spread_seconds: float
+) -> datetime | None:
+    """Postpone the delivery alone, for a job that was changed in this transaction, and return until when it waits.
+
+    Returns None if none is owed.
+    """
     if closed.seconds is None:
         until: ColumnElement[Any] = select(Job.deadline_at).where(Job.id == job_id).scalar_subquery()
     else:
         until = (
             func.now() + sql_intervals.seconds(closed.seconds) + func.random() * sql_intervals.seconds(spread_seconds)
         )
-    waits_until = session.execute(
+    return session.execute(
         update(Delivery)
         .where(Delivery.job_id == job_id)
         .values(
@@ -197,16 +222,6 @@ def wait_for(session: Session, job_id: uuid.UUID, name: str, closed: Closed, *, 
         .returning(Delivery.not_before)
         .execution_options(synchronize_session=False)
     ).scalar_one_or_none()
-    if waits_until is not None:
-        session.execute(
-            update(Job)
-            .where(Job.id == job_id)
-            .values(
-                revision=Job.revision + 1,
-                next_attempt_at=case((Job.state == State.RETRY_WAIT, waits_until), else_=None),
-            )
-            .execution_options(synchronize_session=False)
-        )
 
 
 def _lock_lane(session: Session, name: str) -> Lane | None:

@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_disabled
 from tasks.ledger.delivery import gate as delivery_gate
-from tasks.ledger.models import Delivery, Job, Worker
+from tasks.ledger.models import Delivery, Job
+from tasks.ledger.models.workers import Worker
 from tasks.ledger.sql_intervals import seconds
 
 PREFETCH = 4

@@ -38,11 +38,11 @@ class OwedDelivery:
     seconds_to_wait: float
 
 
-def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = None) -> int:
-    """Owe the job a new delivery under a new number, instead of any that is owed already, and return the number."""
-    number, queue = session.execute(
-        update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries, Job.queue)
-    ).one()
+def owe(session: Session, job_id: uuid.UUID, queue: str, number: int, *, not_before: datetime | None = None) -> int:
+    """Owe the job a delivery under this number, instead of any that is owed already, and return the number.
+
+    `number` is the job's newest delivery, which the caller has counted in the same transaction.
+    """
     values = {
         "queue": queue,
         "number": number,
@@ -54,7 +54,7 @@ def owe(session: Session, job_id: uuid.UUID, *, not_before: datetime | None = No
     }
     statement = insert(Delivery).values(job_id=job_id, **values)
     session.execute(statement.on_conflict_do_update(index_elements=[Delivery.job_id], set_=values))
-    return int(number)
+    return number
 
 
 def consume(session: Session, job_id: uuid.UUID) -> bool:
@@ -136,14 +136,13 @@ def renumber(session: Session, job_id: uuid.UUID, number: int) -> int | None:
 
     Returns the new number, or None if nothing is owed under the old one.
     """
-    owed = session.execute(
-        select(Delivery.number).where(Delivery.job_id == job_id, Delivery.number == number).with_for_update()
-    ).scalar_one_or_none()
-    if owed is None:
-        return None
+    # Lock order: the job before its delivery.
+    owed = select(Delivery.job_id).where(Delivery.job_id == Job.id, Delivery.number == number).exists()
     new_number = session.execute(
-        update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1).returning(Job.deliveries)
-    ).scalar_one()
+        update(Job).where(Job.id == job_id, owed).values(deliveries=Job.deliveries + 1).returning(Job.deliveries)
+    ).scalar_one_or_none()
+    if new_number is None:
+        return None
     session.execute(update(Delivery).where(Delivery.job_id == job_id).values(number=new_number, dispatched_at=None))
     return new_number
 
@@ -239,4 +238,6 @@ def owe_waiting(session: Session, job_id: uuid.UUID) -> int | None:
     ).one_or_none()
     if waiting is None or session.get(Delivery, job_id, populate_existing=True) is not None:
         return None
-    return owe(session, job_id, not_before=waiting[0])
+    counted = update(Job).where(Job.id == job_id).values(deliveries=Job.deliveries + 1)
+    queue, number = session.execute(counted.returning(Job.queue, Job.deliveries)).one()
+    return owe(session, job_id, queue, number, not_before=waiting[0])

@@ -97,15 +97,17 @@ def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.
     known = _find_existing_job(session, intent, operation_key)
     if known is not None:
         return known
-    try:
-        with session.begin_nested():
-            accepted = _find_or_create(session, intent, document_id, fingerprint, terms)
-            _remember_key(session, intent, operation_key, accepted.job_id)
-            return accepted
-    except _KeyTaken:
-        known = _find_existing_job(session, intent, operation_key)
-        assert known is not None, "another transaction stored the key, so its row is committed and visible"
-        return known
+    while True:
+        try:
+            with session.begin_nested():
+                accepted = _find_or_create(session, intent, document_id, fingerprint, terms)
+                _remember_key(session, intent, operation_key, accepted.job_id)
+                return accepted
+        except _KeyTaken:
+            known = _find_existing_job(session, intent, operation_key)
+            if known is not None:
+                return known
+            # The job that the key led to was deleted right after that, and the key with it.
 
 
 def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocument) -> uuid.UUID:
@@ -207,6 +209,7 @@ def _insert_job(
             fresh_run_key=intent.fresh_run_key,
             queue=terms.queue,
             max_attempts=terms.max_attempts,
+            deliveries=1,
             deadline_at=func.now() + seconds(terms.deadline_seconds),
         )
         .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=Job.state != State.CANCELLED)
@@ -222,7 +225,7 @@ def _complete_new_job(session: Session, account_id: uuid.UUID, job_id: uuid.UUID
     """
     limits.require(session, account_id, terms.limits, except_job=job_id)
     limits.count_job(session, account_id, job_id)
-    outbox.owe(session, job_id)
+    outbox.owe(session, job_id, terms.queue, number=1)
     note(session, job_id, Event.RECORD, State.QUEUED, 0)
 
 

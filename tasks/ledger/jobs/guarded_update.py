@@ -1,11 +1,13 @@
 """The single UPDATE that changes a job's state, and the claim that a worker must show for it.
 
-The UPDATE matches only the states that the table in `states` allows for the event. With a claim it also compares the
-generation, so a worker that has lost its claim changes nothing.
+The UPDATE matches only the states that the table in `states` allows for the event. With a claim it matches only jobs
+that are held, by the claim of this generation. So a worker that has lost its claim changes nothing, even where the job
+was put back since and its generation has not grown yet.
 """
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from sqlalchemy.orm import Session
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Attempt, Job
 from tasks.ledger.notifications import outbox
-from tasks.ledger.states import TERMINAL, TRANSITIONS, Event, Outcome
+from tasks.ledger.states import HELD, SETBACKS, TERMINAL, TRANSITIONS, Event, Outcome
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Claim:
     generation: int
     attempt: int  # number among the attempts that count, from 1
     max_attempts: int
+    seconds_left: float = math.inf  # until the job's deadline, when the claim was made
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Refused:
     """The answer to a request for a claim that was refused.
 
     `reason` is `finished`, `held`, `early`, `lane`, `stopped` or `full` (both set by an operator), `deadline`,
-    `disabled`, `not owed` or `unknown job`.
+    `disabled`, `suspect` (it may only run alone), `not owed` or `unknown job`.
     """
 
     reason: str
@@ -56,20 +59,23 @@ def change_state(
     *guards: ColumnElement[bool],
     claim: Claim | None = None,
     **values: Any,
-) -> Row[str, int, int, int, int] | None:
+) -> Row[*tuple[Any, ...]] | None:
     """Change the job's state as `event` does, if its present state, the guards and the claim allow it.
 
-    Returns a row with `state` (the new one), `generation`, `attempts`, `max_attempts` and `interruptions`. Returns None
-    if the event is not allowed in this state, a guard is false, or the generation is not the claim's; nothing is
-    written then.
+    Returns a row with `state` (the new one), `generation`, `attempts`, `max_attempts`, `interruptions`, `suspicions`,
+    `queue`, `deliveries`, `next_attempt_at` and `seconds_left` until the deadline. Returns None if the event is not
+    allowed in this state, a guard is false, or the generation is not the claim's; nothing is written then.
 
     At a final state the notifications about the end are queued, and at a replay those that were not sent are deleted.
     """
     table = TRANSITIONS[event]
-    statement = update(Job).where(Job.id == job_id, Job.state.in_(list(table)), *guards)
+    allowed = list(table) if claim is None else [state for state in table if state in HELD]
+    statement = update(Job).where(Job.id == job_id, Job.state.in_(allowed), *guards)
     if claim is not None:
         statement = statement.where(Job.generation == claim.generation)
     target = case({str(before): str(after) for before, after in table.items()}, value=Job.state)
+    if event in SETBACKS or event is Event.REPLAY:
+        values["deliveries"] = Job.deliveries + 1  # a second UPDATE would lock the rows that foreign keys refer to
     terminal = [before for before, after in table.items() if after in TERMINAL]
     row = session.execute(
         statement.values(
@@ -78,7 +84,18 @@ def change_state(
             finished_at=case((Job.state.in_(terminal), func.now()), else_=None) if terminal else None,
             **values,
         )
-        .returning(Job.state, Job.generation, Job.attempts, Job.max_attempts, Job.interruptions)
+        .returning(
+            Job.state,
+            Job.generation,
+            Job.attempts,
+            Job.max_attempts,
+            Job.interruptions,
+            Job.suspicions,
+            Job.queue,
+            Job.deliveries,
+            Job.next_attempt_at,
+            func.extract("epoch", Job.deadline_at - func.clock_timestamp()).label("seconds_left"),
+        )
         .execution_options(synchronize_session=False)
     ).one_or_none()
     if row is not None and row.state in TERMINAL:

@@ -7,18 +7,17 @@ import uuid
 from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
+from tasks.ledger.lost_claims import is_lost
 from tasks.ledger.models import Delivery, Job
+from tasks.ledger.terms import RenewalTimes
 
 
-def expired_claims(session: Session, *, queue: str, limit: int) -> list[uuid.UUID]:
-    """Return claimed jobs whose lease has expired, the earliest first.
-
-    The reservation need not be compared: the constraint `a_lease_ends_within_its_reservation` holds the lease to it.
-    """
+def lost_claims(session: Session, *, queue: str, limit: int, renewal: RenewalTimes | None = None) -> list[uuid.UUID]:
+    """Return held jobs whose claim is lost, see `is_lost`, the earliest lease first."""
     return list(
         session.execute(
             select(Job.id)
-            .where(Job.queue == queue, Job.lease_expires_at <= func.now())
+            .where(Job.queue == queue, Job.lease_expires_at.is_not(None), is_lost(renewal))
             .order_by(Job.lease_expires_at)
             .limit(limit)
         ).scalars()
@@ -33,7 +32,7 @@ def waiting_past_deadline(session: Session, *, queue: str, limit: int) -> list[u
             .where(
                 Job.queue == queue,
                 Job.finished_at.is_(None),
-                Job.deadline_at <= func.now(),
+                Job.deadline_at <= func.clock_timestamp(),
                 Job.claimed_by.is_(None),
             )
             .order_by(Job.deadline_at)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, insert, or_, select
+from sqlalchemy import ColumnElement, Row, case, func, insert, select, true
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_disabled
@@ -22,21 +21,37 @@ from tasks.ledger.delivery import gate, outbox
 from tasks.ledger.errors import CancelRequested, Category, ClaimLost
 from tasks.ledger.history.job_events import note
 from tasks.ledger.jobs.guarded_update import RELEASED_FIELDS, Claim, Refused, change_state, close_attempt
+from tasks.ledger.jobs.refusals import is_suspect, was_read, why_refused
+from tasks.ledger.lost_claims import is_lost
 from tasks.ledger.models import Attempt, Delivery, Job, Result
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import TERMINAL, CallOutcome, Event, LaneState, Outcome, State
+from tasks.ledger.terms import RenewalTimes
 
 LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back at random times within this
+MAX_INTERRUPTED_SECONDS = 60.0
+MAX_SUSPICIONS = 2  # a job fails when its worker has died more often than this while it was read
 
 
 def claim(
-    session: Session, job_id: uuid.UUID, *, worker: str, lane: str, lease_seconds: float, reservation_seconds: float
+    session: Session,
+    job_id: uuid.UUID,
+    *,
+    worker: str,
+    lane: str,
+    lease_seconds: float,
+    reservation_seconds: float,
+    alone: bool = False,
+    repeated: bool = False,
 ) -> Claim | Refused:
     """Claim the job for one attempt: raise the generation, delete the delivery, and insert the attempt.
 
     Returns Refused if the job cannot be claimed. While the lane is closed, an operator has stopped or limited the work,
-    or the account is disabled, the delivery stays owed and is sent again later.
-    Locks: the gate (shared), then the lane if it is closed (shared), then job and delivery.
+    or the account is disabled, the delivery stays owed and is sent again later. `alone` says that this worker holds
+    nothing else, as a suspect requires. A job that this worker holds already was claimed by a commit whose answer was
+    lost, so its claim is returned again; the caller must not have it from an earlier call. The lease and the
+    reservation are stamped after all waiting for locks, and end with the job's deadline at the latest. Locks: the gate
+    (shared), then the lane if it is closed (shared), then job and delivery.
     """
     gate_reason = gate.check(session, job_id)
     if gate_reason is not None:
@@ -49,53 +64,33 @@ def claim(
             lanes.wait_for(session, job_id, lane, closed, spread_seconds=LANE_SPREAD_SECONDS)
             return Refused("lane")
     owed = select(Delivery.job_id).where(Delivery.job_id == job_id, Delivery.not_before <= func.now()).exists()
+    clock = func.clock_timestamp()
     row = change_state(
         session,
         Event.CLAIM,
         job_id,
         owed,
-        Job.deadline_at > func.now(),
+        Job.deadline_at > clock,
         ~is_disabled(Job.account_id),
+        true() if alone else ~is_suspect(),
         generation=Job.generation + 1,
         claimed_by=worker,
-        claimed_at=func.now(),
-        lease_expires_at=func.now() + seconds(min(lease_seconds, reservation_seconds)),
-        reserved_until=func.now() + seconds(reservation_seconds),
+        claimed_at=clock,
+        # The lease is computed before the reservation, the order of the columns, so it is never the later one.
+        lease_expires_at=func.least(
+            clock + seconds(lease_seconds), clock + seconds(reservation_seconds), Job.deadline_at
+        ),
+        reserved_until=func.least(clock + seconds(reservation_seconds), Job.deadline_at),
         next_attempt_at=None,
-        started_at=func.coalesce(Job.started_at, func.now()),
+        started_at=func.coalesce(Job.started_at, clock),
     )
     if row is None:
-        return _why_refused(session, job_id)
+        return why_refused(session, job_id, worker, repeated=repeated)
     outbox.consume(session, job_id)
     number = row.attempts + 1
     session.execute(insert(Attempt).values(job_id=job_id, generation=row.generation, number=number, worker=worker))
     note(session, job_id, Event.CLAIM, row.state, row.generation, attempt=number, of=row.max_attempts)
-    return Claim(job_id, row.generation, number, row.max_attempts)
-
-
-def _why_refused(session: Session, job_id: uuid.UUID) -> Refused:
-    """Return the reason for which the claim's UPDATE matched no row, and reschedule the delivery where one is owed."""
-    found = session.execute(
-        select(Job.state, Job.deadline_at <= func.now(), Delivery.not_before > func.now(), is_disabled(Job.account_id))
-        .outerjoin(Delivery, Delivery.job_id == Job.id)
-        .where(Job.id == job_id)
-    ).one_or_none()
-    if found is None:
-        return Refused("unknown job")
-    state, past_deadline, early, disabled = found
-    if state in TERMINAL:
-        return Refused("finished")
-    if state in (State.RUNNING, State.CANCEL_REQUESTED):
-        return Refused("held")
-    if past_deadline:
-        return Refused("deadline")
-    if early:
-        outbox.bring_forward(session, job_id)
-        return Refused("early")
-    if disabled:
-        outbox.reschedule(session, job_id)
-        return Refused("disabled")
-    return Refused("not owed")
+    return Claim(job_id, row.generation, number, row.max_attempts, float(row.seconds_left))
 
 
 def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
@@ -125,7 +120,7 @@ def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, An
 
     Returns CANCELLED, and saves nothing, if a cancel was requested first. Raises ClaimLost.
     """
-    state = _end(
+    row = _end(
         session,
         Event.SUCCEED,
         claim,
@@ -135,11 +130,11 @@ def succeed(session: Session, claim: Claim, *, text: str, facts: Mapping[str, An
         error_category=None,
         error_code=None,
     )
-    if state is State.SUCCEEDED:
+    if row.state == State.SUCCEEDED:
         session.execute(
             insert(Result).values(job_id=claim.job_id, generation=claim.generation, text=text, facts=dict(facts))
         )
-    return state
+    return State(row.state)
 
 
 def retry_later(
@@ -149,34 +144,35 @@ def retry_later(
     category: Category,
     code: str | None = None,
     delay_seconds: float,
+    counts: bool = True,
     outcome: Outcome = Outcome.RETRY,
 ) -> State:
-    """End the attempt, count it, and owe a delivery that may be claimed after `delay_seconds`.
+    """End the attempt, count it if it `counts`, and owe a delivery that may be claimed after `delay_seconds`.
 
     Returns CANCELLED, and owes nothing, if a cancel was requested first. Raises ClaimLost.
     """
     due = session.execute(select(func.now() + seconds(delay_seconds))).scalar_one()
-    state = _end(
+    row = _end(
         session,
         Event.RETRY_LATER,
         claim,
         outcome,
-        counted=True,
+        counted=counts,
         error_category=category,
         error_code=code,
         next_attempt_at=case((Job.state == State.RUNNING, due), else_=None),
         facts={"category": category, "code": code, "until": due.isoformat()},
     )
-    if state is State.RETRY_WAIT:
-        outbox.owe(session, claim.job_id, not_before=due)
-    return state
+    if row.state == State.RETRY_WAIT:
+        outbox.owe(session, claim.job_id, row.queue, row.deliveries, not_before=due)
+    return State(row.state)
 
 
 def fail(
     session: Session, claim: Claim, *, category: Category, code: str | None = None, outcome: Outcome = Outcome.FAILED
 ) -> State:
     """End the attempt and the job. Returns CANCELLED if a cancel was requested first. Raises ClaimLost."""
-    return _end(
+    row = _end(
         session,
         Event.FAIL,
         claim,
@@ -186,6 +182,7 @@ def fail(
         error_code=code,
         facts={"category": category, "code": code},
     )
+    return State(row.state)
 
 
 def release(
@@ -206,7 +203,7 @@ def release(
     Locks: the lane (shared), then job and delivery.
     """
     waits_for = None if behind is None else _still_closed(session, *behind)
-    state = _end(
+    row = _end(
         session,
         Event.RELEASE,
         claim,
@@ -215,12 +212,12 @@ def release(
         interruptions=Job.interruptions + (1 if interrupted else 0),
         facts={"reason": reason},
     )
-    if state is State.QUEUED:
+    if row.state == State.QUEUED:
         due = session.execute(select(func.now() + seconds(wait_seconds))).scalar_one()
-        outbox.owe(session, claim.job_id, not_before=due)
+        outbox.owe(session, claim.job_id, row.queue, row.deliveries, not_before=due)
         if waits_for is not None:
-            lanes.wait_for(session, claim.job_id, *waits_for, spread_seconds=LANE_SPREAD_SECONDS)
-    return state
+            lanes.postpone_delivery(session, claim.job_id, *waits_for, spread_seconds=LANE_SPREAD_SECONDS)
+    return State(row.state)
 
 
 def _still_closed(session: Session, lane: str, seen: lanes.Closed) -> tuple[str, lanes.Closed] | None:
@@ -238,7 +235,7 @@ def _end(
     counted: bool,
     facts: Mapping[str, object] | None = None,
     **values: Any,
-) -> State:
+) -> Row[*tuple[Any, ...]]:
     """Change the job's state, release its claim, and close its attempt and the calls that the attempt left open.
 
     `counted` False: the attempt does not count towards `max_attempts`. `facts` are for the event. Raises ClaimLost.
@@ -264,7 +261,7 @@ def _end(
     )
     close_open_calls(session, claim.job_id, CallOutcome.UNKNOWN)
     note(session, claim.job_id, event, state, row.generation, attempt=claim.attempt, **(facts or {}))
-    return state
+    return row
 
 
 def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State | None:
@@ -282,48 +279,50 @@ def cancel(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> State 
     return state
 
 
-def expire(session: Session, job_id: uuid.UUID, *, max_interruptions: int) -> State | None:
-    """Take a job back from a worker whose lease or reservation has expired by the database's clock.
+def expire(
+    session: Session, job_id: uuid.UUID, *, max_interruptions: int, renewal: RenewalTimes | None = None
+) -> State | None:
+    """Take a job back from a worker that has lost it, see `is_lost`, and raise the generation, so that it cannot write.
 
-    Counts an interruption instead of an attempt. A job that has been interrupted more than `max_interruptions` times
-    fails as crashed; one whose cancel was requested is cancelled. Returns None if the lease was renewed or the attempt
-    ended in the meantime.
+    Counts an interruption instead of an attempt. The first one costs no time; after that the job waits longer each
+    time. A job that was being read becomes a suspect, which runs alone from then on. If its worker dies again while it
+    is read alone, it fails as crashed at the second time; so does a job that has been interrupted more than
+    `max_interruptions` times. One whose cancel was requested is cancelled. Returns None if the lease was renewed or the
+    attempt ended in the meantime, or if another transaction has locked the job: the next sweep asks again.
     """
+    locked = session.execute(
+        select(Job.id).where(Job.id == job_id).with_for_update(key_share=True, skip_locked=True)
+    ).scalar_one_or_none()
+    if locked is None:
+        return None
+    # The first interruption costs no time, the second two seconds, and so on.
+    wait = seconds(func.least(MAX_INTERRUPTED_SECONDS, func.power(2, Job.interruptions)))
+    due = func.now() + case((Job.interruptions > 0, wait), else_=seconds(0))
     row = change_state(
         session,
         Event.EXPIRE,
         job_id,
-        or_(Job.lease_expires_at <= func.now(), Job.reserved_until <= func.now()),
+        is_lost(renewal),
+        generation=Job.generation + 1,
         interruptions=Job.interruptions + 1,
-        error_category=Category.CRASHED,
-        error_code="worker_lost",
-        next_attempt_at=case((Job.state == State.RUNNING, func.now()), else_=None),
+        suspicions=Job.suspicions + case((was_read(), 0), else_=1),
+        error_category=case((Job.state == State.RUNNING, Category.CRASHED)),
+        error_code=case((Job.state == State.RUNNING, "worker_lost")),
+        next_attempt_at=case((Job.state == State.RUNNING, due)),
         **RELEASED_FIELDS,
     )
     if row is None:
         return None
     state = State(row.state)
-    close_attempt(session, job_id, row.generation, Outcome.LOST, Category.CRASHED)
+    close_attempt(session, job_id, row.generation - 1, Outcome.LOST, Category.CRASHED)
     close_open_calls(session, job_id, CallOutcome.UNKNOWN)
     note(session, job_id, Event.EXPIRE, state, row.generation, interruptions=row.interruptions)
     if state is not State.RETRY_WAIT:
         return state
-    if row.interruptions > max_interruptions:
+    if row.suspicions > MAX_SUSPICIONS or row.interruptions > max_interruptions:
         return fail_waiting(session, job_id, category=Category.CRASHED, code="interrupted_too_often")
-    outbox.owe(session, job_id)
+    outbox.owe(session, job_id, row.queue, row.deliveries, not_before=row.next_attempt_at)
     return state
-
-
-def end_at_deadline(session: Session, job_id: uuid.UUID) -> State | None:
-    """Fail a waiting job whose deadline has passed. The cause is what it waited for.
-
-    That is the closed lane, the operator who has paused the work, or a free worker. The UPDATE compares the deadline
-    again, since the job may have been replayed after it was found late. Returns None if it is not late or not waiting.
-    """
-    lane_category = lanes.closed_category(session, job_id)
-    late_code = "paused" if gate.load_for_job(session, job_id).is_paused else "not_done_in_time"
-    category, code = (Category.DEADLINE, late_code) if lane_category is None else (lane_category, "lane_closed")
-    return fail_waiting(session, job_id, Job.deadline_at <= func.now(), category=category, code=code)
 
 
 def fail_waiting(
@@ -359,13 +358,14 @@ def replay(
     cause: str,
     by: str | None = None,
     replay_id: uuid.UUID | None = None,
+    by_rule: bool = False,
     account_id: uuid.UUID | None = None,
 ) -> State | None:
     """Put a failed job back into the queue, with a new deadline and `more_attempts` on top of those made.
 
-    `account_id` restricts it to the jobs of one owner; None is for operators. `by` and `cause` are written to the
-    job's events. Returns None if the job has not failed, if retention has deleted its content, or if it is another
-    account's.
+    `by_rule` says that the job was chosen by the cause of its failure, with others, and not by name. `account_id`
+    restricts it to the jobs of one owner; None is for operators. `by` and `cause` are written to the job's events.
+    Returns None if the job has not failed, if retention has deleted its content, or if it is another account's.
     """
     guards: list[ColumnElement[bool]] = [Job.content_deleted_at.is_(None)]
     if account_id is not None:
@@ -375,24 +375,25 @@ def replay(
         Event.REPLAY,
         job_id,
         *guards,
-        deadline_at=func.now() + seconds(deadline_seconds),
+        generation=Job.generation + 1,  # a worker that still shows an earlier claim must not end the job again
+        deadline_at=func.clock_timestamp() + seconds(deadline_seconds),
         max_attempts=Job.attempts + more_attempts,
         interruptions=0,
+        suspicions=0,
     )
     if row is None:
         return None
-    outbox.owe(session, job_id)
+    outbox.owe(session, job_id, row.queue, row.deliveries)
     part_of = None if replay_id is None else replay_id.hex
-    note(session, job_id, Event.REPLAY, row.state, row.generation, cause=cause, by=by, replay=part_of)
+    note(
+        session,
+        job_id,
+        Event.REPLAY,
+        row.state,
+        row.generation,
+        cause=cause,
+        by=by,
+        replay=part_of,
+        rule=by_rule or None,
+    )
     return State(row.state)
-
-
-def deadline_of(session: Session, job_id: uuid.UUID) -> tuple[datetime, datetime]:
-    """Return the job's deadline and the present time, both by the database's clock: compare them only with each other.
-
-    Raises ClaimLost if the job was deleted.
-    """
-    row = session.execute(select(Job.deadline_at, func.now()).where(Job.id == job_id)).one_or_none()
-    if row is None:
-        raise ClaimLost
-    return row[0], row[1]

@@ -173,6 +173,7 @@ class Job(Base):
     attempts: Mapped[int] = mapped_column(default=0)  # ended attempts that count; interruptions do not
     max_attempts: Mapped[int]
     interruptions: Mapped[int] = mapped_column(default=0)
+    suspicions: Mapped[int] = mapped_column(default=0, server_default=text("0"))  # worker deaths while it was read
     deliveries: Mapped[int] = mapped_column(default=0)  # the number of the newest delivery
 
     claimed_by: Mapped[str | None]
@@ -380,19 +381,3 @@ class Lane(Base):
     code: Mapped[str | None]
     changed_at: Mapped[datetime] = mapped_column(server_default=func.now())
     changed_by: Mapped[str | None]
-
-
-class Worker(Base):
-    """A worker process. Redis may lose its list of workers; this table shows which are alive.
-
-    `left_at` is when it shut down; None while it works, and also if it went silent.
-    """
-
-    __tablename__ = "workers"
-
-    name: Mapped[str] = mapped_column(primary_key=True)
-    queue: Mapped[str]
-    slots: Mapped[int]
-    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    left_at: Mapped[datetime | None]

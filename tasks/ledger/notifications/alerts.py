@@ -22,6 +22,7 @@ from tasks.ledger.models.notifications import Alert, AlertKind
 from tasks.ledger.reports import job_views
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import LaneState, State
+from tasks.ledger.terms import RenewalTimes
 
 CALM_SECONDS = 300.0
 REPEAT_SECONDS = 86_400.0
@@ -34,12 +35,12 @@ class AlertThresholds:
     """The highest values that cause no alert.
 
     `queue_age_seconds` is how long a job may wait for a worker, and `failures` the number of failed jobs in an hour.
-    `orphan_grace_seconds` is how long ago a lease may have expired before its job counts as an orphan.
+    `renewal` says when a claim counts as lost, and its job as an orphan.
     """
 
     queue_age_seconds: float
     failures: int
-    orphan_grace_seconds: float
+    renewal: RenewalTimes
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def measured(
     """Return the facts of each threshold that is exceeded now, and None for each of the others."""
     age = outbox.oldest_overdue_seconds(session, queue)
     failures = failures_within_an_hour(session, queue)
-    orphans = job_views.orphans(session, grace_seconds=limits.orphan_grace_seconds, queue=queue)
+    orphans = job_views.orphans(session, renewal=limits.renewal, queue=queue)
     stopped = session.execute(
         select(Lane.category, Lane.code).where(Lane.name == lane, Lane.state == LaneState.STOPPED)
     ).one_or_none()

@@ -75,6 +75,10 @@ def begin(
 
 def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Verdict]) -> None:
     now = session.execute(select(func.now())).scalar_one()
+    # Lock order: jobs by id. Those that were deleted since they were chosen are left out.
+    chosen_ids = [job.job_id for job in chosen]
+    present = select(Job.id).where(Job.id.in_(chosen_ids)).order_by(Job.id).with_for_update(read=True, key_share=True)
+    still_there = set(session.execute(present).scalars())
     items = [
         {
             "replay_id": replay_id,
@@ -86,10 +90,10 @@ def _add_items(session: Session, replay_id: uuid.UUID, chosen: Sequence[Verdict]
             "done_at": None if job.why is None else now,
         }
         for position, job in enumerate(chosen)
+        if job.job_id in still_there
     ]
     if items:
-        # Lock order: jobs by id. Each row locks the job that its foreign key refers to.
-        session.execute(insert(ReplayItem), sorted(items, key=lambda item: str(item["job_id"])))
+        session.execute(insert(ReplayItem), items)
 
 
 def carry_on(
@@ -158,10 +162,9 @@ def _put_back(session: Session, replay: Replay, job_id: uuid.UUID, terms: Replay
 
     Returns None if it was put back, otherwise the reason for which it was left alone.
     """
-    row = session.execute(evaluated_jobs(without=replay.id).where(Job.id == job_id)).one_or_none()
-    why = FINISHED if row is None else row.why
+    why = _why_left_alone(session, replay, job_id)
     if why is not None:
-        return str(why)
+        return why
     state = transitions.replay(
         session,
         job_id,
@@ -170,8 +173,16 @@ def _put_back(session: Session, replay: Replay, job_id: uuid.UUID, terms: Replay
         cause=replay.cause,
         by=replay.by,
         replay_id=replay.id,
+        by_rule=replay.category is not None,
     )
-    return None if state is not None else WAITING  # it was put back concurrently, between the two statements
+    if state is not None:
+        return None
+    return _why_left_alone(session, replay, job_id) or WAITING  # it has changed between the two statements
+
+
+def _why_left_alone(session: Session, replay: Replay, job_id: uuid.UUID) -> str | None:
+    row = session.execute(evaluated_jobs(without=replay.id).where(Job.id == job_id)).one_or_none()
+    return FINISHED if row is None else row.why
 
 
 def _same_failure_came_back(session: Session, replay_id: uuid.UUID) -> bool:

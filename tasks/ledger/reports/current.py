@@ -19,10 +19,12 @@ from tasks.ledger.accounts.disabled import is_held
 from tasks.ledger.delivery import fair_order
 from tasks.ledger.delivery import gate as delivery_gate
 from tasks.ledger.delivery.gate import GateState
-from tasks.ledger.models import Delivery, Job, Lane, ProviderCall, Worker
+from tasks.ledger.models import Delivery, Job, Lane, ProviderCall
+from tasks.ledger.models.workers import Worker
 from tasks.ledger.reports import job_views
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import HELD, UNFINISHED, CallOutcome, LaneState, State
+from tasks.ledger.terms import RenewalTimes
 
 DELIVERY_OVERDUE_SECONDS = 10.0
 """Sets the delay after which a due delivery is overdue. A running dispatcher sends it sooner."""
@@ -108,7 +110,7 @@ class Now:
         return sum(worker.alive for worker in self.workers)
 
 
-def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan_grace_seconds: float) -> Now:
+def now(session: Session, *, queue: str, lane: str, alive_seconds: float, renewal: RenewalTimes) -> Now:
     """Return all present figures. `lane` is the site's own lane, which is included even if it was never closed."""
     at, seen_at = session.execute(
         select(func.now(), select(func.max(Worker.seen_at)).where(Worker.queue == queue).scalar_subquery())
@@ -121,7 +123,7 @@ def now(session: Session, *, queue: str, lane: str, alive_seconds: float, orphan
         oldest=_oldest(session, queue),
         retrying=_retrying(session, queue),
         unknown_calls=_unknown(session, queue),
-        orphans=job_views.orphans(session, grace_seconds=orphan_grace_seconds, queue=queue),
+        orphans=job_views.orphans(session, renewal=renewal, queue=queue),
         owed=owed,
         overdue=overdue,
         lanes=_lanes(session, queue, lane),
@@ -142,7 +144,10 @@ def unfinished(session: Session, queue: str) -> dict[State, int]:
 
 def _owed(session: Session, queue: str) -> Select[int, int, Any]:
     not_disabled = ~is_held()
-    late: ColumnElement[bool] = (Delivery.due_at < func.now() - seconds(DELIVERY_OVERDUE_SECONDS)) & not_disabled
+    overdue_before = func.now() - seconds(DELIVERY_OVERDUE_SECONDS)
+    # A queue that refuses messages postpones them again and again, so their due time alone would never be late.
+    refused = (Delivery.dispatches > 0) & Delivery.dispatched_at.is_(None) & (Delivery.not_before < overdue_before)
+    late: ColumnElement[bool] = ((Delivery.due_at < overdue_before) | refused) & not_disabled
     if fair_order.hold_back(session, queue):
         late &= fair_order.needs_no_turn()
     return select(

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, or_, select, text, true, tuple_
+from sqlalchemy import Row, Select, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
+from tasks.ledger.lost_claims import is_orphan
 from tasks.ledger.models import (
     Attempt,
     Checkpoint,
@@ -24,10 +25,11 @@ from tasks.ledger.models import (
     Lane,
     ProviderCall,
     Result,
-    Worker,
 )
+from tasks.ledger.models.workers import Worker
 from tasks.ledger.sql_intervals import seconds
 from tasks.ledger.states import READ_STEP, TERMINAL, CallOutcome, LaneState, State
+from tasks.ledger.terms import RenewalTimes
 
 
 @dataclass(frozen=True)
@@ -313,17 +315,24 @@ def calls_of(session: Session, job_id: uuid.UUID) -> Sequence[ProviderCall]:
     )
 
 
-def orphans(session: Session, *, grace_seconds: float, queue: str | None = None) -> int:
-    """Count the unfinished jobs that have neither a delivery nor a valid lease. It must be 0, else something is broken.
+def orphans(
+    session: Session, *, renewal: RenewalTimes | None = None, grace_seconds: float = 0, queue: str | None = None
+) -> int:
+    """Count the unfinished jobs that have neither a delivery nor a worker. It must be 0, else something is broken.
 
-    `grace_seconds` is the time that the reconciler may take to notice an expired lease. `queue` None: all queues.
+    `renewal` says when a claim counts as lost; None: by its lease alone, `grace_seconds` after its end. `queue` None:
+    all queues.
     """
     owed = exists().where(Delivery.job_id == Job.id)
-    live: ColumnElement[bool] = func.coalesce(Job.lease_expires_at + seconds(grace_seconds) > func.now(), False)
     return session.execute(
         select(func.count())
         .select_from(Job)
-        .where(Job.finished_at.is_(None), ~owed, ~live, true() if queue is None else Job.queue == queue)
+        .where(
+            Job.finished_at.is_(None),
+            ~owed,
+            is_orphan(renewal, grace_seconds),
+            true() if queue is None else Job.queue == queue,
+        )
     ).scalar_one()
 
 

@@ -11,7 +11,7 @@ from tasks.database import Database
 from tasks.ledger.accounts import disabled
 from tasks.ledger.delivery import fair_order, outbox
 from tasks.ledger.errors import Category
-from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs import deadlines, transitions
 from tasks.ledger.jobs.guarded_update import Claim, Refused
 from tasks.ledger.reports import current, job_views
 from tasks.ledger.reports.poll import poll_state_of
@@ -145,4 +145,4 @@ def test_its_jobs_end_at_their_deadline_like_others(database: Database, account_
     disable(database, account_id)
     with database.transaction() as session:
         session.execute(text("UPDATE jobs SET deadline_at = now()"))
-        assert transitions.end_at_deadline(session, job_id) is State.FAILED
+        assert deadlines.end_at_deadline(session, job_id) is State.FAILED

@@ -102,14 +102,14 @@ def test_control_without_the_lock_the_job_waits_for_an_open_lane(
 ) -> None:
     monkeypatch.setattr(lanes, "check_and_lock", lanes.check)
     looked, opened = threading.Event(), threading.Event()
-    wait_for = lanes.wait_for
+    postpone = lanes.postpone_delivery
 
-    def slowly(*about: object, **more: float) -> None:
+    def slowly(*about: object, **more: float) -> object:
         looked.set()
         assert opened.wait(20)
-        wait_for(*about, **more)  # type: ignore[arg-type]
+        return postpone(*about, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lanes, "wait_for", slowly)
+    monkeypatch.setattr(lanes, "postpone_delivery", slowly)
     with ThreadPoolExecutor(1) as threads:
         waiting = in_a_thread(database, start_waiting, threads)
         assert looked.wait(20)

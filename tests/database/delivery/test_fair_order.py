@@ -15,6 +15,7 @@ from tasks.ledger.jobs import leases, transitions
 from tasks.ledger.jobs.guarded_update import Claim
 from tasks.ledger.models import Delivery
 from tasks.ledger.reports import current
+from tasks.ledger.terms import RenewalTimes
 from tests.support import factories
 
 
@@ -164,11 +165,30 @@ def test_a_lost_message_is_sent_again_without_free_capacity(database: Database) 
     assert take(database) == [first]
 
 
+def test_what_the_queue_refuses_is_overdue_however_often_it_is_postponed(database: Database) -> None:
+    def overdue() -> int:
+        with database.transaction() as session:
+            return current.now(
+                session, queue=factories.QUEUE, lane="local", alive_seconds=60, renewal=RenewalTimes(2, 5)
+            ).overdue
+
+    hand_in(database, 3)
+    taken = take(database)
+    assert len(taken) == 3 and overdue() == 0
+    with database.transaction() as session:  # a full Redis: each is postponed, and none is accepted
+        refused = "UPDATE deliveries SET not_before = now() - interval '1 minute', dispatched_at = NULL"
+        session.execute(text(refused))
+    assert overdue() == 3
+    with database.transaction() as session:
+        outbox.note_dispatched(session, taken[0], 1)
+    assert overdue() == 2
+
+
 def test_what_waits_for_its_turn_is_not_overdue_and_what_was_handed_over_and_forgotten_is(database: Database) -> None:
     def overdue() -> int:
         with database.transaction() as session:
             return current.now(
-                session, queue=factories.QUEUE, lane="local", alive_seconds=60, orphan_grace_seconds=5
+                session, queue=factories.QUEUE, lane="local", alive_seconds=60, renewal=RenewalTimes(2, 5)
             ).overdue
 
     def a_minute_later() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
 import pytest
+from sqlalchemy import text
 
 from tasks.database import Database
 from tasks.ledger.calls import calls
@@ -75,7 +77,7 @@ def test_a_call_left_open_by_a_lost_worker_is_recorded_as_unknown(database: Data
         factories.let_the_lease_run_out(session, job_id)
         transitions.expire(session, job_id, max_interruptions=5)
         assert [call.outcome for call in job_views.calls_of(session, job_id)] == ["unknown"]
-        assert calls.unknown_calls(session, job_id) == 1
+        assert calls.lost_calls(session, job_id) == 1
 
 
 def test_a_success_that_comes_after_the_cancel_is_not_saved(database: Database, account_id: uuid.UUID) -> None:
@@ -170,3 +172,50 @@ def test_control_checking_first_and_claiming_then_lets_several_win(database: Dat
             ).scalar_one()
 
     assert sorted(filter(None, factories.all_at_once([look_then_take] * 4))) == [1, 2, 3, 4]
+
+
+@pytest.fixture
+def put_back(database: Database, account_id: uuid.UUID) -> Claim:
+    """Return the claim of a worker that froze. Its job was taken back, failed at its deadline, and was put back."""
+    with database.transaction() as session:
+        job_id = factories.submit(session, account_id).job_id
+        frozen = factories.claim(session, job_id, worker="frozen")
+        factories.let_the_lease_run_out(session, job_id)
+        transitions.expire(session, job_id, max_interruptions=5)
+        transitions.fail_waiting(session, job_id, category=Category.DEADLINE)
+        assert transitions.replay(session, job_id, deadline_seconds=60, more_attempts=3, cause="owner") is State.QUEUED
+    return frozen
+
+
+def test_a_worker_that_froze_cannot_end_a_job_that_was_put_back(database: Database, put_back: Claim) -> None:
+    with pytest.raises(ClaimLost), database.transaction() as session:
+        transitions.fail(session, put_back, category=Category.QUOTA)
+    with database.transaction() as session:
+        assert factories.state_of(session, put_back.job_id) is State.QUEUED
+
+
+@pytest.mark.parametrize("same_generation", [False, True], ids=["any state", "any state, and the same generation"])
+def test_control_either_guard_alone_is_enough_and_without_both_it_could(
+    database: Database, put_back: Claim, monkeypatch: pytest.MonkeyPatch, same_generation: bool
+) -> None:
+    monkeypatch.setattr(guarded_update, "HELD", frozenset(State))
+    with database.transaction() as session:
+        if same_generation:
+            session.execute(text("UPDATE jobs SET generation = :old"), {"old": put_back.generation})
+    ended = False
+    with contextlib.suppress(ClaimLost), database.transaction() as session:
+        ended = transitions.fail(session, put_back, category=Category.QUOTA) is State.FAILED
+    assert ended is same_generation
+
+
+def test_a_failure_that_is_recorded_again_does_not_undo_the_owners_decision(
+    database: Database, account_id: uuid.UUID
+) -> None:
+    """Check the case that the answer to the commit was lost, and the owner put the job back meanwhile."""
+    with database.transaction() as session:
+        job_id = factories.submit(session, account_id).job_id
+        claim = factories.claim(session, job_id)
+        transitions.fail(session, claim, category=Category.INTERNAL)
+        transitions.replay(session, job_id, deadline_seconds=60, more_attempts=3, cause="owner")
+    with pytest.raises(ClaimLost), database.transaction() as session:
+        transitions.fail(session, claim, category=Category.INTERNAL)

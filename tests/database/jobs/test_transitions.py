@@ -48,7 +48,7 @@ def happen(session: Session, event: Event, job_id: uuid.UUID, claim: Claim, acco
         case Event.CLAIM:
             factories.let_the_wait_be_over(session, job_id)
             return transitions.claim(
-                session, job_id, worker="w", lane="local", lease_seconds=15, reservation_seconds=120
+                session, job_id, worker="another", lane="local", lease_seconds=15, reservation_seconds=120
             )
         case Event.CHECKPOINT:
             return transitions.progress(session, claim, step="read", done=0, total=0) or True
@@ -121,7 +121,8 @@ def test_an_interruption_is_no_attempt_and_too_many_end_the_job(database: Databa
     with database.transaction() as session:
         job_id = factories.submit(session, account_id).job_id
         for interruption in range(1, 4):
-            claim = factories.claim(session, job_id)
+            factories.let_the_wait_be_over(session, job_id)
+            claim = factories.claim(session, job_id, alone=True)
             assert claim.attempt == 1
             factories.let_the_lease_run_out(session, job_id)
             state = transitions.expire(session, job_id, max_interruptions=2)
@@ -149,7 +150,7 @@ def test_a_reservation_that_is_over_ends_the_claim_although_something_still_rene
         claim = factories.claim(session, job_id)
         session.execute(text("UPDATE jobs SET lease_expires_at = now(), reserved_until = now()"))
     with database.transaction() as session:
-        assert leases.renew(session, [claim], lease_seconds=15) == {}
+        assert leases.renew(session, [claim], lease_seconds=15).states == {}
         assert transitions.expire(session, job_id, max_interruptions=5) is State.RETRY_WAIT
 
 
@@ -179,9 +180,9 @@ def test_a_replayed_job_keeps_its_identity_and_goes_on_counting(database: Databa
         job_id, _ = bring_to(session, account_id, State.FAILED)
         transitions.replay(session, job_id, deadline_seconds=600, more_attempts=3, cause="quota is back")
         claim = factories.claim(session, job_id)
-        assert (claim.generation, claim.attempt, claim.max_attempts) == (2, 2, 4)
+        assert (claim.generation, claim.attempt, claim.max_attempts) == (3, 2, 4), "the replay has a generation, too"
         generations = session.execute(select(Attempt.generation).where(Attempt.job_id == job_id)).scalars().all()
-        assert sorted(generations) == [1, 2]
+        assert sorted(generations) == [1, 3]
 
 
 def test_somebody_elses_job_can_be_neither_cancelled_nor_replayed(database: Database, account_id: uuid.UUID) -> None:

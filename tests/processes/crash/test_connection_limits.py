@@ -63,7 +63,7 @@ def test_without_a_free_connection_pages_say_so_and_a_paid_answer_is_saved_later
 def test_a_redis_that_takes_nobody_more_refuses_no_document(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> None:
-    queue.ping()
+    queue.require_usable()
     max_clients = queue.connection.config_get("maxclients")["maxclients"]
     app = create_app(factories.settings(addresses))
     person = Person(app, account_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from tasks.ledger.reports import job_views
 from tasks.ledger.states import State
 from tasks.queue import DeliveryQueue
 from tests.support import factories
-from tests.support.processes.processes import asking, worker
+from tests.support.processes.processes import Process, asking, worker
 from tests.support.site import Opened, Site
 from webapp.local.services import temporary_directory
 
@@ -98,6 +99,75 @@ def test_a_paid_answer_is_saved_when_the_database_is_back(
             here.wait_for(after, State.SUCCEEDED)
             assert len(fake.requests) == 2
     database.close()
+
+
+@pytest.mark.crash
+def test_an_outage_longer_than_the_lease_costs_no_worker_its_claims(
+    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
+    addresses: dict[str, str],
+    queue: DeliveryQueue,
+) -> None:
+    address, stop, start = own_postgresql
+    ours = {**addresses, "DATABASE_URL": address}
+    factories.migrate(ours)
+    database = Database(factories.settings(ours), "waybill-test")
+    with database.transaction() as session:
+        account_id = factories.make_account(session)
+    quick = {"LEASE_SECONDS": 1.5, "SWEEP_SECONDS": 0.2}
+    with FakeProvider() as fake:
+        fake.script([{"mode": "gate"}])
+        with worker(ours, **asking(fake, **quick)) as first, worker(ours, **asking(fake, **quick)) as second:
+            here = Site(fake, database, account_id, ours, first)
+            jobs = [here.submit(f"Report {number}.".encode()) for number in range(6)]
+            fake.wait_for_requests(6)
+            database.close()
+            stop()
+            stopped_at = time.monotonic()
+            factories.wait_until(lambda: time.monotonic() > stopped_at + 4)
+            start()
+            for one in (first, second):
+                factories.wait_until(lambda one=one: is_beating(database, one))
+            fake.release()
+            for job in jobs:
+                here.wait_for(job, State.SUCCEEDED)
+            assert [here.outcomes(job) for job in jobs] == [["succeeded"]] * 6
+            assert len(fake.requests) == 6
+            with database.transaction() as session:
+                assert job_views.orphans(session) == 0
+    database.close()
+
+
+def is_beating(database: Database, worker: Process) -> bool:
+    """Return True if the worker has sent a heartbeat in the last second."""
+    statement = "SELECT count(*) FROM workers WHERE name LIKE '%-' || :pid || '-%' AND seen_at > now() - interval '1 s'"
+    with contextlib.suppress(OperationalError), database.transaction() as session:
+        return bool(session.execute(text(statement), {"pid": worker.popen.pid}).scalar_one())
+    return False
+
+
+@pytest.mark.crash
+def test_a_paid_answer_is_held_while_the_database_takes_no_writes(site: Opened) -> None:
+    with site({"mode": "gate"}) as here:
+        job = here.submit()
+        here.fake.wait_for_requests(1)
+        with here.database.transaction() as session:
+            name = session.execute(text("SELECT current_database()")).scalar_one()
+        set_read_only(here.database, name, "SET default_transaction_read_only = on")
+        try:
+            here.fake.release()
+            here.worker.wait_for_log("ReadOnlySqlTransaction")
+        finally:
+            set_read_only(here.database, name, "RESET default_transaction_read_only")
+        here.wait_for(job, State.SUCCEEDED)
+        assert len(here.fake.requests) == 1 and here.outcomes(job) == ["succeeded"]
+
+
+def set_read_only(database: Database, name: str, change: str) -> None:
+    """Change the setting for new sessions, and end all others."""
+    with database.transaction() as session:
+        session.execute(text("SET TRANSACTION READ WRITE"))
+        session.execute(text(f'ALTER DATABASE "{name}" {change}'))
+    cut_every_connection(database)
 
 
 @pytest.mark.crash

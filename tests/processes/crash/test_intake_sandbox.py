@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -235,8 +236,10 @@ def test_no_child_outlives_its_worker(stopped: bool) -> None:
 
 def test_closing_ends_every_child() -> None:
     fresh = IntakePool(2)
-    fresh.read(b"words", None, Limits())
-    wait_for(lambda: len(fresh._children) == 2)
+    with ThreadPoolExecutor(4) as threads:
+        for text in (b"one", b"two", b"three", b"four"):
+            threads.submit(fresh.read, text, None, Limits())
+        wait_for(lambda: len(fresh._children) == 2)
     pids = [child.pid for child in fresh._children]
     fresh.close()
     assert all(gone(pid) for pid in pids)

@@ -8,6 +8,7 @@ import uuid
 
 import psutil
 import pytest
+from sqlalchemy import text
 
 from tasks.database import Database
 from tasks.fake_provider import FakeProvider
@@ -88,6 +89,31 @@ def test_work_that_does_not_fit_is_handed_back_uncounted_and_goes_on_elsewhere(
             calls = job_views.calls_of(session, job_id)
     assert [(attempt.number, attempt.outcome) for attempt in attempts] == [(1, "released"), (1, "succeeded")]
     assert [call.outcome for call in calls] == ["unknown", "succeeded"]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    "pooler", ["none", pytest.param("transaction", marks=pytest.mark.thorough)], ids=["", "control: by the lease alone"]
+)
+def test_a_killed_workers_job_runs_again_long_before_its_lease_ends(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID, pooler: str
+) -> None:
+    lease = 12
+    with database.transaction() as session:
+        factories.submit(session, account_id)
+    with FakeProvider() as fake:
+        fake.script([{"mode": "gate"}, {"mode": "ok"}])
+        settings = asking(fake, LEASE_SECONDS=lease, DATABASE_POOLER=pooler)
+        with worker(addresses, **settings) as victim:
+            fake.wait_for_requests(1)
+            with worker(addresses, **settings):
+                with database.transaction() as session:  # as if both had worked for a while
+                    session.execute(text("UPDATE workers SET steady_since = now() - interval '1 minute'"))
+                victim.signal(signal.SIGKILL)
+                killed_at = time.time()
+                victim.wait()
+                second = fake.wait_for_requests(2, timeout=lease + 8)[1]
+    assert (second.at - killed_at < 8) is (pooler == "none")
 
 
 @pytest.mark.crash

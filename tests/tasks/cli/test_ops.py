@@ -27,7 +27,6 @@ from tests.support.processes.processes import asking, process
 from tests.support.site import Opened
 
 pytestmark = pytest.mark.timeout(120)
-LANE = f"{factories.QUEUE}:openai"
 
 
 def replay(settings: Settings, jobs: list[uuid.UUID], cause: Cause, note: str) -> list[str]:
@@ -37,10 +36,11 @@ def replay(settings: Settings, jobs: list[uuid.UUID], cause: Cause, note: str) -
 
 def test_replaying_again_while_they_run_doubles_nothing(site: Opened, addresses: dict[str, str]) -> None:
     """Let ten jobs fail, replay them, replay them again while they run, and replay the five that fail again."""
-    with site({"mode": "auth"}, slots=12) as here:
+    with site({"mode": "context"}, slots=12) as here:
         settings = factories.settings(addresses, ai_provider="openai", openai_api_key="test")
         jobs = [here.submit(f"Report {n}, {'marked' if n < 5 else 'plain'}.".encode()) for n in range(10)]
-        factories.let_all_meet_the_refused_key(here.database, LANE, jobs)
+        for job in jobs:
+            here.wait_for(job, State.FAILED)
         here.fake.script([{"mode": "gate", "text": "The summary."}])
         here.fake.script([{"mode": "refusal"}], marker="marked")
         asked = len(here.fake.requests)

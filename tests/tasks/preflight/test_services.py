@@ -66,7 +66,7 @@ def test_what_is_wrong_with_a_redis(own: tuple[Settings, Redis], own_redis: Serv
     factories.wait_until(lambda: redis.info("persistence")["rdb_last_bgsave_status"] == "err")
     assert said(settings, "WARN") == ["queue persistence"]
     redis.replicaof("127.0.0.1", str(free_port()))
-    assert said(settings, "FAIL") == ["queue"]
+    assert said(settings, "FAIL") == ["queue", "queue takes messages"]
     assert "replica" in line_of(settings, "queue")
 
 

@@ -18,7 +18,7 @@ def opened_by_a_step(own_redis: Server, settings: Settings, *, as_rq_makes_it: b
     )
     queue = DeliveryQueue(settings, ours)
     with redis.Redis.from_url(own_redis.address) as watch:
-        queue.ping()
+        queue.require_usable()
         before = len(watch.client_list())
         scheduler = queue.scheduler()
         if as_rq_makes_it:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tasks.ledger.errors import Category
+from tasks.ledger.errors import Category, JobError
+from tasks.provider import ProviderError, may_have_been_billed
 from tasks.worker.retry_policy import TRANSIENT, Facts, RetryIn, Stop, decide
 
 NOW = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
@@ -15,9 +16,12 @@ def facts(category: Category, **changed: Any) -> Facts:
     values: dict[str, Any] = {
         "category": category,
         "code": "why",
+        "counts": True,
         "attempts": 1,
         "max_attempts": 3,
-        "unknown_calls": 0,
+        "failures": 1,
+        "lost_calls": 0,
+        "attempt_seconds": 90,
         "deadline": NOW + timedelta(seconds=600),
         "now": NOW,
     }
@@ -38,9 +42,9 @@ def test_a_lasting_cause_stops_at_once_and_keeps_its_name(category: Category) ->
     assert decide(facts(category)) == Stop(category, "why")
 
 
-@pytest.mark.parametrize(("attempts", "ceiling"), [(1, 2.0), (2, 4.0), (3, 8.0), (7, 60.0), (60, 60.0)])
-def test_waits_double_up_to_a_minute_with_full_jitter(attempts: int, ceiling: float) -> None:
-    asked = facts(Category.OVERLOADED, attempts=attempts, max_attempts=99)
+@pytest.mark.parametrize(("failures", "ceiling"), [(1, 2.0), (2, 4.0), (3, 8.0), (7, 60.0), (6000, 60.0)])
+def test_waits_double_up_to_a_minute_with_full_jitter(failures: int, ceiling: float) -> None:
+    asked = facts(Category.OVERLOADED, failures=failures)
     assert decide(asked, longest) == RetryIn(ceiling)
     assert decide(asked, lambda low, _: low) == RetryIn(0.0)
 
@@ -62,8 +66,36 @@ def test_attempts_are_bounded() -> None:
 
 
 def test_an_answer_that_may_have_been_billed_is_asked_for_once_more_at_most() -> None:
-    assert isinstance(decide(facts(Category.UNCERTAIN, unknown_calls=1)), RetryIn)
-    assert decide(facts(Category.UNCERTAIN, unknown_calls=2)) == Stop(Category.UNCERTAIN, "why")
+    assert isinstance(decide(facts(Category.UNCERTAIN, lost_calls=1)), RetryIn)
+    assert decide(facts(Category.UNCERTAIN, lost_calls=2)) == Stop(Category.UNCERTAIN, "why")
+
+
+def test_what_was_refused_before_any_work_is_tried_on_whatever_the_attempts() -> None:
+    refused = facts(Category.OVERLOADED, counts=False, attempts=3, failures=30)
+    assert isinstance(decide(refused, longest), RetryIn)
+    assert decide(facts(Category.OVERLOADED, attempts=3, failures=30)) == Stop(Category.OVERLOADED, "why")
+
+
+@pytest.mark.parametrize(("left", "tried"), [(92, True), (91, False)])
+def test_it_is_tried_on_as_long_as_a_whole_attempt_fits(left: float, tried: bool) -> None:
+    refused = facts(Category.OVERLOADED, counts=False, deadline=NOW + timedelta(seconds=left))
+    assert decide(refused, longest) == (RetryIn(2.0) if tried else Stop(Category.OVERLOADED, "why"))
+
+
+@pytest.mark.parametrize(
+    ("error", "billed"),
+    [
+        (ProviderError(Category.RATE_LIMITED, sent=True), False),
+        (ProviderError(Category.OVERLOADED, sent=True), False),
+        (ProviderError(Category.CONNECTION, sent=False), False),
+        (ProviderError(Category.TIMEOUT, "call_budget", sent=False), False),
+        (ProviderError(Category.UNCERTAIN, "call_budget", sent=True), True),
+        (JobError(Category.TIMEOUT, "attempt_budget"), True),
+        (JobError(Category.INTERNAL), True),
+    ],
+)
+def test_only_what_may_have_been_billed_counts(error: JobError, billed: bool) -> None:
+    assert may_have_been_billed(error) is billed
 
 
 def test_no_attempt_is_planned_for_after_the_deadline() -> None:

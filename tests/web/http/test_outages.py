@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from flask import Flask
+from pydantic import SecretStr
+from redis import Redis
 from sqlalchemy import func, select, text, update
 
 from tasks.database import Database
@@ -19,6 +21,7 @@ from tasks.queue import DeliveryQueue
 from tests.support import factories
 from tests.web.conftest import Browser, Person, WebHarness, job_id_in, poll_address, rows
 from webapp.local.ports import free_port
+from webapp.local.redis import Server
 from webapp.services import services
 
 HX = {"HX-Request": "true"}
@@ -163,6 +166,37 @@ def test_readyz_names_what_is_missing(
     with database.transaction() as session:
         session.execute(text("DELETE FROM deliveries"))
     assert missing(app) == (503, ["orphans"])
+
+
+def test_readyz_notices_a_database_that_takes_no_writes(
+    make_app: Callable[..., Flask], database: Database, ada: Person
+) -> None:
+    app = make_app()
+    with database.transaction() as session:
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
+        name = session.execute(text("SELECT current_database()")).scalar_one()
+        session.execute(text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+    try:
+        assert app.test_client().get("/readyz").json["missing"] == ["database"]
+        answer = Person(app, ada.id).paste("A text that cannot be recorded now.")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "30")
+    finally:
+        with database.transaction() as session:
+            session.execute(text("SET TRANSACTION READ WRITE"))
+            session.execute(text(f'ALTER DATABASE "{name}" RESET default_transaction_read_only'))
+        database.close()
+
+
+def test_readyz_notices_a_redis_that_takes_no_messages(
+    make_app: Callable[..., Flask], database: Database, own_redis: Server
+) -> None:
+    app = make_app(redis_url=SecretStr(own_redis.address))
+    with database.transaction() as session:
+        leases.record_heartbeat(session, "w", queue=factories.QUEUE, slots=1)
+    assert app.test_client().get("/readyz").status_code == 200
+    with Redis.from_url(own_redis.address) as master:
+        master.config_set("maxmemory", "1mb")
+        assert app.test_client().get("/readyz").json["missing"] == ["redis"]
 
 
 def test_readyz_notices_a_database_that_is_behind_and_not_one_that_is_ahead(app: Flask, database: Database) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from tasks.database import Database
 from tasks.ledger.calls import lanes
 from tasks.ledger.errors import Category
-from tasks.ledger.jobs import transitions
+from tasks.ledger.jobs import deadlines, transitions
 from tasks.ledger.reports import job_views
 from tests.support import factories
 from tests.web.conftest import Person, WebHarness, poll_address
@@ -90,5 +90,5 @@ def test_behind_a_stopped_lane_the_lane_is_the_cause(ada: Person, bench: WebHarn
 def test_a_job_that_was_replayed_meanwhile_is_left_alone(bench: WebHarness, database: Database) -> None:
     job_id = bench.job()
     with database.transaction() as session:
-        assert transitions.end_at_deadline(session, job_id) is None
+        assert deadlines.end_at_deadline(session, job_id) is None
     assert cause(database, job_id)[0] == "queued"

@@ -85,6 +85,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
             f"{UNCOUNTED} {STOPS}",
         ],
     ),
+    "behind a lane until tomorrow": (
+        {"deadline_at": NOW + timedelta(days=2)},
+        {"lane": replace(COOLING, until=NOW + timedelta(days=1))},
+        [
+            "The <b>service</b> was busy. Your document waits and continues after 12:00:00 UTC, 3 Mar 2026.",
+            f"{UNCOUNTED} If it isn’t done by 12:00 UTC, 4 Mar 2026, we stop and say so here.",
+        ],
+    ),
     "behind a stopped lane": (
         {},
         {"lane": STOPPED},

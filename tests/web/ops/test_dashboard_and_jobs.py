@@ -18,6 +18,7 @@ from tasks.ledger.jobs import leases, transitions
 from tasks.ledger.keys import reference_of
 from tasks.ledger.reports import job_views, last_day
 from tasks.ledger.states import CallOutcome, Event, State
+from tasks.settings import Settings
 from tasks.worker.endings import StopReason
 from tests.support import factories
 from tests.web.conftest import Person, WebHarness, poll_address, rows
@@ -53,6 +54,17 @@ def alarms(page: str) -> list[str]:
 def listed(page: str) -> list[str]:
     """Return the references in the list of jobs."""
     return re.findall(r'<a class="mono" href="[^"]+">(WB-[^<]+)</a>', page)
+
+
+@pytest.mark.parametrize(("seconds", "raised"), [(300, False), (3600, True)])
+def test_a_service_that_asks_for_a_long_wait_is_an_alarm(
+    olga: Person, database: Database, settings: Settings, seconds: float, raised: bool
+) -> None:
+    alive(database)
+    with database.transaction() as session:
+        lanes.cool(session, settings.lane, seconds=seconds, category=Category.RATE_LIMITED, code=None)
+    found = alarms(olga.get("/ops").text)
+    assert any(alarm.startswith("The AI service asked for a long wait.") for alarm in found) is raised
 
 
 def test_no_worker_is_the_first_alarm_and_says_since_when(olga: Person, bench: WebHarness, database: Database) -> None:

@@ -98,7 +98,9 @@ def test_many_threads_share_one_child_and_each_gets_its_own_document(pool: Intak
 
 
 @linux
-def test_one_child_serves_many_documents_and_keeps_nothing_of_them(pool: IntakePool) -> None:
+def test_one_child_serves_many_documents_and_keeps_nothing_of_them(request: pytest.FixtureRequest) -> None:
+    pool = IntakePool(1)
+    request.addfinalizer(pool.close)
     pool.read(b"words", None, Limits())
     first = child_of(pool)
     resident = int(Path(f"/proc/{first}/statm").read_text().split()[1])
