@@ -195,9 +195,11 @@ def questions(settings: Settings) -> dict[str, Callable[..., object]]:
     """Return the queries of loops and commands, which have no page."""
     queue = settings.queue_name
     return {
-        "orphans": lambda session: job_views.orphans(session, grace_seconds=settings.orphan_grace_seconds, queue=queue),
+        "orphans": lambda session: job_views.orphans(session, renewal=settings.renewal, queue=queue),
         "jobs by state": job_views.jobs_by_state,
-        "sweep: expired claims": lambda session: stale.expired_claims(session, queue=queue, limit=200),
+        "sweep: lost claims": lambda session: stale.lost_claims(
+            session, queue=queue, limit=200, renewal=settings.renewal
+        ),
         "sweep: past the deadline": lambda session: stale.waiting_past_deadline(session, queue=queue, limit=200),
         "sweep: owed nothing": lambda session: stale.waiting_without_delivery(session, queue=queue, limit=200),
         "claims: how many are active": lambda session: gate.active(session, queue),

@@ -21,7 +21,7 @@ from tasks.ledger.keys import reference_of
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView, LaneWait
 from tasks.ledger.reports.poll import poll_state_of
-from tasks.ledger.states import State
+from tasks.ledger.states import UNFINISHED, State
 from tasks.pricing import Usage
 from webapp.api.blueprint import api
 from webapp.api.requests import ApiOptions, Problem, body_fields, instant, json_response, number_in_query, text_of
@@ -33,7 +33,7 @@ from webapp.http.rejection import NotAccepted
 from webapp.jobs import deadlines, messages
 from webapp.jobs.deletion import delete_document_of_job
 from webapp.jobs.parsing import DEFAULT_WORKFLOW, Fields, parse_submission
-from webapp.jobs.submission import submit, usable_key
+from webapp.jobs.submission import can_try_again, submit, try_again, usable_key
 from webapp.jobs.usage import reported_usage, usage_json
 from webapp.limits import usage_of_account
 from webapp.services import services
@@ -224,6 +224,31 @@ def cancel(job_id: uuid.UUID) -> ResponseReturnValue:
     return json_response(_job_json(job), 202 if job.state is State.CANCEL_REQUESTED else 200)
 
 
+@api.post("/jobs/<uuid:job_id>/retry")
+def retry(job_id: uuid.UUID) -> ResponseReturnValue:
+    """Try a failed job again, as the page's button does: 202. A job that waits or runs already is returned as it is.
+
+    The job keeps its id and its saved parts, and gets a new deadline. 409 where trying again cannot help: the job has
+    not failed, its cause stays until somebody acts, or its document was deleted.
+    """
+    job = _job(job_id)
+    if job.state in UNFINISHED:
+        return json_response(_job_json(job), 200)
+    if not try_again(g.account_id, job_id):
+        raise Problem(problem(409, "The job cannot be tried again", _why_not_again(job), state=job.state))
+    return json_response(_job_json(_job(job_id)), 202)
+
+
+def _why_not_again(job: JobView) -> str:
+    if job.state is not State.FAILED:
+        return "Only a failed job can. Submit the document again with a new Idempotency-Key."
+    if not job.original_kept or job.content_deleted_at is not None:
+        return "Its document was deleted. Submit it again."
+    if not messages.is_passing(job.error_category):
+        return "Its cause does not pass by itself: see `error`. Correct it, and submit the document again."
+    return "It has been tried too often, or its workflow is not offered any more. Submit the document again."
+
+
 def _job(job_id: uuid.UUID) -> JobView:
     job = _read(job_id)
     if job is not None and deadlines.enforce([job]):
@@ -290,4 +315,5 @@ def job_json(job: JobView, wait: LaneWait | None, usage: Usage | None = None) ->
         "content_deleted_at": instant(job.content_deleted_at),
         "url": url_for("api.show", job_id=job.id),
         "result_url": url_for("api.result", job_id=job.id) if has_result else None,
+        "retry_url": url_for("api.retry", job_id=job.id) if can_try_again(job) else None,
     }

@@ -129,6 +129,15 @@ ALL: Mapping[str, Operation] = {
         bad=(404, 409),
         parameters=(JOB_ID,),
     ),
+    "api.retry": Operation(
+        "Jobs",
+        {
+            200: given("The job waits or runs already.", "Job"),
+            202: given("The job is queued again.", "Job"),
+        },
+        bad=(404, 409),
+        parameters=(JOB_ID,),
+    ),
     "api.create_upload_link": Operation(
         "Upload links",
         {201: given("The link.", "UploadLink", "Location")},

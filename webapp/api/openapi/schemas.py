@@ -252,6 +252,7 @@ JOB = object_schema(
         "content_deleted_at": or_null(INSTANT, "When the document and its result were deleted, as set by the site."),
         "url": ADDRESS,
         "result_url": or_null(ADDRESS, "Where the result is; null until there is one."),
+        "retry_url": or_null(ADDRESS, "Where to POST to try a failed job again; null where that cannot help."),
     }
 )
 RESULT = object_schema(
