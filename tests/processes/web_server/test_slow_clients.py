@@ -137,6 +137,9 @@ def test_bodies_that_are_too_much_together_are_refused_the_slowest_first() -> No
         for line in lines:
             line.send(unfinished)
         web.wait_for_log("no room for bodies")
+        with Line(port) as late:  # is refused after a second: by then the others have been seen to be slow
+            late.send(b"GET / HT")
+            assert late.to_the_end().startswith(b"HTTP/1.1 408 ")
         with Line(port) as line:
             line.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 800000\r\n\r\n")
             waiting = threading.Event()
