@@ -63,11 +63,6 @@ def parser() -> argparse.ArgumentParser:
 def _preflight_parser(check: argparse.ArgumentParser) -> None:
     """Add the options of `python -m tasks preflight`."""
     check.add_argument("--call-provider", action="store_true", help="make one small call to the AI service, too")
-    check.add_argument(
-        "--measure-grace",
-        action="store_true",
-        help="wait here to be stopped by the host, and note for how long it lets this process live",
-    )
     check.set_defaults(run=preflight)
 
 
@@ -147,10 +142,6 @@ def drill(settings: Settings, given: argparse.Namespace) -> int:
 
 def preflight(settings: Settings, given: argparse.Namespace) -> int:
     """Run `python -m tasks preflight`."""
-    if given.measure_grace:
-        from tasks.preflight.measure_grace import measure
-
-        return measure(settings)
     from tasks.preflight import report
 
     lines, passed = report(settings, call_provider=given.call_provider)

@@ -47,12 +47,12 @@ class TimedMessage:
 
     @property
     def moment(self) -> datetime:
-        """The point in time that is named."""
+        """Return the point in time that is named."""
         return self.until + timedelta(seconds=-self.until.timestamp() % 60)
 
     @property
     def moment_in_words(self) -> str:
-        """The point in time as text, with its day unless that is today."""
+        """Return the point in time as text, with its day unless that is today."""
         day = "" if self.moment.date() == self.now.date() else f", {day_in_words(self.moment)}"
         return f"{clock_in_words(self.moment)}{day}"
 
@@ -80,12 +80,12 @@ class OverLimit(NotAccepted):
 
     @property
     def shown_message(self) -> object:
-        """The message as a page shows it."""
+        """Return the message as a page shows it."""
         return self.timed_message
 
     @property
     def message_for_sender(self) -> object:
-        """The message for people who use an upload link of the account.
+        """Return the message for people who use an upload link of the account.
 
         It reveals nothing about the account's limits.
         """
@@ -149,7 +149,7 @@ class AccountLimits:
 
     @property
     def reached(self) -> TimedMessage | None:
-        """The limit that blocks new documents now; of several, the one that ends last."""
+        """Return the limit that blocks new documents now; of several, the one that ends last. None if there is none."""
         reached = [(usage.until, usage) for usage in self.usage.values() if usage.until is not None]
         if not reached:
             return None
@@ -158,7 +158,7 @@ class AccountLimits:
 
     @property
     def left_today(self) -> str | None:
-        """The number of documents that may still be handed in; None if there is no limit."""
+        """Return how many documents may still be submitted today; None if there is no limit."""
         of_day = self.usage[Limit.JOBS_PER_DAY]
         if of_day.maximum is None:
             return None
@@ -166,7 +166,7 @@ class AccountLimits:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Each limit with its usage; empty if there is none."""
+        """Return each limit with its usage; empty if there is none."""
         facts = []
         for limit, usage in self.usage.items():
             if usage.maximum is not None:

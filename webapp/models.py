@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tasks.ledger.history import shutdown_probe  # noqa: F401  (their tables belong to the metadata too)
 from tasks.ledger.models import Base, Document, Job, Submission, one_of
+from tasks.ledger.models import workers as workers  # its table belongs to the metadata, too
 from tasks.ledger.models.accounts import DisabledAccount
 from tasks.ledger.models.limits import AcceptedJob, AccountLimits
 from tasks.ledger.models.notifications import NoticeWish

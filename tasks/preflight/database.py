@@ -13,7 +13,6 @@ from tasks.ledger import schema
 from tasks.ledger.calls import lanes, responses
 from tasks.ledger.reports import job_views
 from tasks.maintenance.response_cleanup import GIVE_UP_WITHDRAWING_SECONDS
-from tasks.preflight import host
 from tasks.preflight.pooler import is_behind_transaction_pooler
 from tasks.preflight.report_line import Finding, Level, clock, fits, judge
 from tasks.settings import Settings
@@ -104,7 +103,6 @@ def _rows(session: Session, settings: Settings, workers: int) -> list[Finding]:
             "When the cause is gone: python -m tasks ops resume",
         ),
         _at_the_provider(session, settings),
-        host.grace(session, settings),
     ]
 
 

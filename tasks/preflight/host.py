@@ -1,25 +1,19 @@
-"""Checks the host: the memory that it gives, and the grace between its stop signal and its kill."""
+"""Checks the memory that the host gives."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from sqlalchemy.orm import Session
-
 from tasks.intake import Limits
-from tasks.ledger.history import shutdown_probe as probes
 from tasks.preflight.report_line import Finding, Level, judge
 from tasks.settings import Settings
 
 MEGABYTE = 2**20
-SILENT_SECONDS = 10.0
-RUN_A_PROBE = "Let python -m tasks preflight --measure-grace run in the place of the worker for one deploy"
 # Loads the code of a worker, without its connections, and prints the proportional share of its memory.
 WORKER_CHILD = """
 import sys
@@ -79,26 +73,3 @@ def memory_of_a_worker(ai_provider: str) -> int | None:
         [sys.executable, "-c", WORKER_CHILD, ai_provider], capture_output=True, text=True, timeout=60, check=False
     )
     return int(child.stdout) if child.returncode == 0 and child.stdout.strip() else None
-
-
-def grace(session: Session, settings: Settings) -> Finding:
-    """Compare the newest measurement of the host's grace with the setting."""
-    found, question = probes.newest(session, silent_seconds=SILENT_SECONDS), "grace of the host"
-    if found is None:
-        return Finding(Level.SKIP, question, "not measured", RUN_A_PROBE)
-    if found.still_lives:
-        return Finding(Level.SKIP, question, "being measured", "Stop the process that measures as the host would")
-    day = f"{found.at:%F %H:%M} UTC"
-    if found.signal is None:
-        remedy = "Have the host send SIGTERM and wait, or each deploy interrupts what is being worked on"
-        return Finding(Level.WARN, question, f"none: killed without being told, {day}", remedy)
-    signals = found.signal + (f" and {found.signals - 1} more" if found.signals > 1 else "")
-    at_least = "at least " if found.ended else ""
-    max_grace = math.floor(max(0.0, found.lived_seconds))
-    return Finding(
-        judge(found.ended or settings.shutdown_grace_seconds <= found.lived_seconds, Level.WARN),
-        question,
-        f"{at_least}{found.lived_seconds:.1f} s after {signals}, {day}; "
-        f"SHUTDOWN_GRACE_SECONDS is {settings.shutdown_grace_seconds:g}",
-        f"A worker is killed before it has handed back. Set it to {max_grace} at most, or have the host wait longer",
-    )

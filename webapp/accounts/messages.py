@@ -72,5 +72,5 @@ def too_many_tokens(most: int) -> str:
 
 
 def refused_by_service(code: str, label: str) -> str:
-    """Why somebody could not sign in with a service."""
+    """Return why a person could not sign in with a service."""
     return _REFUSED[code] % {"label": label}

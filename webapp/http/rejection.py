@@ -23,5 +23,5 @@ class NotAccepted(Exception):
 
     @property
     def shown_message(self) -> object:
-        """The message as a page shows it."""
+        """Return the message as a page shows it."""
         return self.message

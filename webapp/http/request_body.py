@@ -50,7 +50,7 @@ class FormRequest(HtmxAwareRequest):  # type: ignore[misc]
 
     @property
     def max_content_length(self) -> int | None:
-        """The limit of bytes to read. Only the files of a form may be read beyond what is kept of them."""
+        """Return the limit of bytes to read. Only the files of a form may be read beyond what is kept of them."""
         limit: int | None = super().max_content_length
         return limit if limit is None or self.mimetype != "multipart/form-data" else max(limit, MAX_REQUEST_BYTES)
 

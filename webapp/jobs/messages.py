@@ -192,14 +192,14 @@ _BY_CODE: Mapping[tuple[Category, str], Failure] = {
 
 
 def failure_of(category: str | None, code: str | None) -> Failure:
-    """The words for a cause. The code picks them where it is known; else the category does."""
+    """Return the text for a cause. The code selects it where it is known, else the category."""
     known = Category(category) if category in set(Category) else Category.INTERNAL
     found = _BY_CODE.get((known, code or ""), _BY_CATEGORY[known])
     return Failure(str(found.what), str(found.so))
 
 
 def lane_words(category: str, code: str | None, *, stopped: bool, filename: str | None) -> Failure:
-    """Why a job waits behind a closed lane, and for what. `filename` None: its text was pasted."""
+    """Return why a job waits behind a closed lane, and for what. `filename` None: its text was pasted."""
     cause = failure_of(category, code).what
     if not stopped:
         return Failure(cause, "")
@@ -207,7 +207,7 @@ def lane_words(category: str, code: str | None, *, stopped: bool, filename: str 
 
 
 def ending_of(category: str | None, code: str | None, filename: str | None) -> Failure:
-    """The words for a job that failed."""
+    """Return the text for a job that failed."""
     cause = failure_of(category, code)
     if category not in ONLY_THE_OPERATOR:
         return cause
@@ -224,13 +224,13 @@ def is_passing(category: str | None) -> bool:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, in English: 1 job, 2 jobs, 2 days, 2 saved summaries."""
+    """Return a number of things, in English: 1 job, 2 jobs, 2 days, 2 saved summaries."""
     many = f"{thing.removesuffix('y')}ies" if thing.endswith("y") and thing[-2:-1] not in "aeiou" else f"{thing}s"
     return f"{number:,} {thing if number == 1 else many}"
 
 
 def jobs_before(count: int | None) -> str:
-    """How many jobs come before somebody's; empty for none, and for None: nobody knows."""
+    """Return how many jobs come before the user's; empty for none, and for None, which means that it is unknown."""
     if not count:
         return ""
     if count > MOST_COUNTED:
@@ -239,7 +239,7 @@ def jobs_before(count: int | None) -> str:
 
 
 def handed_in(documents: int) -> str:
-    """How many documents were taken of several that were sent together."""
+    """Return how many documents were accepted of several that were sent together."""
     return ngettext("%(num)s document submitted.", "%(num)s documents submitted.", documents)
 
 

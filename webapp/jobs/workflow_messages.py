@@ -29,7 +29,7 @@ def title_of(workflow: str) -> str:
 
 
 def words_of(workflow: str) -> WorkWords:
-    """The words for the work of a job."""
+    """Return the texts for the work of a job."""
     if workflow == "summary":
         return WorkWords(
             title=title_of(workflow),
@@ -52,7 +52,7 @@ def words_of(workflow: str) -> WorkWords:
 
 
 def mid_sentence(title: str) -> str:
-    """A title as it stands inside a sentence. Only of English do we know that nothing in it needs its capital."""
+    """Return a title for use inside a sentence. Only in English is it sure that nothing in it needs its capital."""
     return str(title).lower() if language() == ENGLISH else str(title)
 
 

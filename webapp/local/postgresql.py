@@ -77,12 +77,12 @@ class Server:
 
     @property
     def data(self) -> Path:
-        """The directory of the database files."""
+        """Return the directory of the database files."""
         return self._data
 
     @property
     def address(self) -> str:
-        """The DATABASE_URL of its first database."""
+        """Return the DATABASE_URL of its first database."""
         return f"postgresql://{SUPERUSER}:{self._password}@/postgres?host={quote(str(self._sockets), safe='')}"
 
     def start(self) -> None:

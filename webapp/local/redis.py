@@ -45,7 +45,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """The REDIS_URL of its first database."""
+        """Return the REDIS_URL of its first database."""
         login = f":{self._password}@" if self._password else ""
         return f"redis://{login}127.0.0.1:{self.port}/0"
 

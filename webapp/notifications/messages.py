@@ -42,7 +42,7 @@ def confirm_first(address: str) -> str:
 
 
 def why_not_sent(code: str | None) -> str:
-    """How a try ended, as the end of a sentence."""
+    """Return how a try ended, as the end of a sentence."""
     if code is not None and code.startswith("http_"):
         return _("it answered with status %(status)s", status=code.removeprefix("http_"))
     return str(_OUTCOMES.get(code or "") or _("something went wrong on our side"))

@@ -37,7 +37,7 @@ class Chart:
 
     @property
     def width(self) -> float:
-        """The width of the drawing, in its own units."""
+        """Return the width of the drawing, in its own units."""
         return STEP * len(self.values)
 
 

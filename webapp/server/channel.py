@@ -64,7 +64,7 @@ class Channel(HTTPChannel):
 
     @property
     def fd(self) -> int | None:
-        """The socket's file descriptor; None once it is closed."""
+        """Return the socket's file descriptor; None once it is closed."""
         return self._fileno  # type: ignore[no-any-return]
 
     # Receiving

@@ -30,12 +30,12 @@ class Refusal:
 
     @property
     def body(self) -> bytes:
-        """The text for people."""
+        """Return the text for people."""
         return f"{self.text}\n".encode()
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The headers of this refusal, without those that every response has."""
+        """Return the headers of this refusal, without those that every response has."""
         more = [("Retry-After", str(RETRY_AFTER_SECONDS))] if self.retry else []
         return [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"), *more]
 

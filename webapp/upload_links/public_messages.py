@@ -35,7 +35,7 @@ def too_often(seconds: int) -> str:
 
 
 def said_to_sender(page: StatusPage, *, result_shown: bool) -> Failure:
-    """Where their document is. `result_shown`: they may read what was made of it."""
+    """Return where the sender's document is. `result_shown` says that the sender may read the result."""
     state = page.job.state
     if state is State.QUEUED:
         if page.lane or page.no_worker or page.queue_away or page.overdue_seconds:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,6 @@ from tasks.ledger.jobs import leases
 from tasks.preflight import Level, provider, report
 from tasks.settings import Settings
 from tests.support import factories
-from tests.support.processes.processes import process
 from tests.support.services.preflight import line_of, relay, said
 from webapp.local.ports import free_port
 from webapp.local.redis import Server
@@ -181,35 +179,3 @@ def test_memory_is_held_against_what_the_plan_gives(settings: Settings, tmp_path
         (tmp_path / "memory.max").write_text(f"{megabytes * 2**20}\n")
         assert "memory" in said(settings, level, cgroups=tmp_path), megabytes
     assert "20 MB given" in line_of(settings, "memory", cgroups=tmp_path)
-
-
-@pytest.mark.crash
-def test_the_grace_of_a_host_is_what_a_process_lived_after_the_signal(
-    addresses: dict[str, str], database: Database, settings: Settings
-) -> None:
-    """Act as the host: send the stop signal, wait a little, and kill."""
-
-    def lived() -> float:
-        with database.transaction() as session:
-            statement = "SELECT extract(epoch FROM seen_at - signalled_at) FROM grace_probes"
-            return float(session.execute(text(statement)).scalar_one() or 0)
-
-    with process(["-m", "tasks", "preflight", "--measure-grace"], factories.environment(addresses)) as probe:
-        probe.wait_for_log("Waiting to be stopped")
-        assert line_of(settings, "grace of the host").startswith("--    grace of the host: being measured")
-        probe.signal(signal.SIGTERM)
-        factories.wait_until(lambda: lived() > 1.1)
-        assert probe.popen.poll() is None
-        probe.signal(signal.SIGKILL)
-        probe.wait()
-        measured = lived()
-    with database.transaction() as session:
-        session.execute(text("UPDATE grace_probes SET seen_at = seen_at - interval '1 minute', "
-                             "signalled_at = signalled_at - interval '1 minute'"))  # fmt: skip
-    assert said(settings, "WARN") == ["grace of the host"]
-    assert f"{measured:.1f} s after SIGTERM" in line_of(settings, "grace of the host")
-    kept = settings.model_copy(update={"shutdown_grace_seconds": 1.0})
-    assert "grace of the host" in said(kept, "ok")
-    with database.transaction() as session:
-        session.execute(text("UPDATE grace_probes SET signal = NULL, signalled_at = NULL, signals = 0"))
-    assert "killed without being told" in line_of(settings, "grace of the host")

@@ -20,21 +20,9 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("finished_at IS NOT NULL AND content_deleted_at IS NULL"),
     )
-    op.create_table(
-        "grace_probes",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("seen_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("signal", sa.Text(), nullable=True),
-        sa.Column("signals", sa.Integer(), nullable=False),
-        sa.Column("signalled_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_grace_probes")),
-    )
 
 
 def downgrade() -> None:
-    op.drop_table("grace_probes")
     op.drop_index(
         "finished_jobs_with_content",
         table_name="jobs",

@@ -59,7 +59,7 @@ def upgrade() -> None:
 
 
 def _count_what_was_before() -> None:
-    """A limit holds from its first day: what was asked for before the release counts too."""
+    """Count what was requested before the release, so that a limit holds from its first day."""
     op.execute(
         "INSERT INTO accepted_jobs (job_id, account_id, at) SELECT id, account_id, created_at FROM jobs "
         "WHERE created_at > now() - interval '24 hours'"
