@@ -13,19 +13,23 @@ from tests.chaos.services import Postgres, Redis, Workers
 
 LEASE_SECONDS = 2.0
 BETWEEN_SECONDS = (0.5, 1.6)
+SHARES = {"ok": 80, "rate": 4, "status": 6, "drop": 4, "overloaded": 2, "auth": 1, "hang": 1, "drip": 2}
 Step = dict[str, Any]
 
 
 def behaviours(seed: str, count: int) -> list[Step]:
     """Return the provider's behaviour for each request: mostly a good response after a while, sometimes a failure."""
     draw = random.Random(f"{seed} provider")
-    kinds = draw.choices(["ok", "rate", "status", "drop", "overloaded"], [84, 4, 6, 4, 2], k=count)
+    kinds = draw.choices(list(SHARES), list(SHARES.values()), k=count)
     details: dict[str, Callable[[], Step]] = {
         "ok": lambda: {"delay": round(draw.uniform(0.05, 1.5), 2)},
-        "rate": lambda: {"retry_after": 1},
+        "rate": lambda: {"retry_after": draw.choice([1, 1, 3])},
         "status": lambda: {"code": 500},
         "drop": lambda: {"seconds": 0.2},
         "overloaded": dict,
+        "auth": dict,
+        "hang": dict,
+        "drip": lambda: {"every": 0.1, "count": draw.randint(1, 10)},
     }
     return [{"mode": kind, **details[kind]()} for kind in kinds]
 
@@ -51,6 +55,10 @@ class Trouble:
             self.connections_cut: 2,
             self.postgresql_restarted: 1,
             self.postgresql_crashed: 1,
+            self.database_read_only: 1,
+            self.row_locked: 2,
+            self.table_locked: 1,
+            self.redis_full: 2,
         }
 
     def step(self) -> None:
@@ -65,6 +73,10 @@ class Trouble:
     def end(self) -> None:
         """Undo all faults now."""
         self._undo(float("inf"))
+
+    def missing(self) -> list[str]:
+        """Return the kinds that did not happen."""
+        return [name for kind in self._kinds if not self.happened[name := kind.__name__.replace("_", " ")]]
 
     def _undo(self, now: float) -> None:
         due = [action for at, action in self._later if at <= now]
@@ -114,3 +126,20 @@ class Trouble:
         self._postgres.stop(signal.SIGQUIT)
         time.sleep(self._draw.uniform(0.2, 2))
         self._postgres.start()
+
+    def database_read_only(self) -> None:
+        if not self._postgres.is_read_only:
+            self._postgres.set_read_only(True)
+            self._in(self._draw.uniform(0.5, 4), lambda: self._postgres.set_read_only(False))
+
+    def row_locked(self) -> None:
+        release = self._postgres.lock("SELECT id FROM jobs WHERE claimed_by IS NOT NULL LIMIT 1 FOR UPDATE")
+        self._in(self._draw.uniform(1, 3 * LEASE_SECONDS), release)
+
+    def table_locked(self) -> None:
+        self._in(self._draw.uniform(0.5, 2), self._postgres.lock("LOCK TABLE jobs IN EXCLUSIVE MODE"))
+
+    def redis_full(self) -> None:
+        if self._store.process.poll() is None and not self._later:
+            self._store.limit_memory("1mb")
+            self._in(self._draw.uniform(0.5, 3), lambda: self._store.limit_memory("0"))

@@ -1,12 +1,14 @@
 """python -m tests.chaos.run [--jobs N] [--workers N] [--trouble SECONDS]      SEED=… repeats the choices of a run
 
-Hands in jobs while workers, Redis and PostgreSQL are killed, frozen, emptied and restarted; then lets things calm down
-and checks every promise. Everything belongs to the run. Exit code 1 if a promise was broken.
+Hands in jobs while workers, Redis and PostgreSQL are killed, frozen, emptied, filled, locked and restarted, and the AI
+service refuses, hangs and drips; then lets things calm down and checks every promise. Everything belongs to the run.
+Exit code 1 if a promise was broken, if not all jobs were handed in, or if a kind of trouble did not happen.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import random
@@ -16,10 +18,12 @@ import uuid
 from pathlib import Path
 
 import structlog
+from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.database import Database
 from tasks.fake_provider import FakeProvider
+from tasks.ledger.calls import lanes
 from tasks.ledger.jobs import transitions
 from tasks.queue import DeliveryQueue
 from tasks.queue.dispatcher import Dispatcher
@@ -47,6 +51,8 @@ BUDGETS = {
     "MAX_INTERRUPTIONS": 10,
 }
 CALM_WITHIN_SECONDS = 90.0  # a message that is lost repeatedly is sent again after 80 s at the latest
+ALL_KINDS_SECONDS = 60.0  # in a run of this length every kind of trouble must have happened
+OPERATOR_LOOKS_EVERY_SECONDS = 1.0
 UNATTENDED_SECONDS = 6.0  # the start of a new worker, while no other one can sweep
 
 
@@ -59,7 +65,8 @@ class Crowd:
         self._dispatcher = dispatcher
         self._account_id = account_id
         self.accepted: list[uuid.UUID] = []
-        self.cancels = 0
+        self.cancels = self.resumed = 0
+        self._operator_looks_at = 0.0
 
     def hand_in(self) -> None:
         """Hand in a job.
@@ -85,6 +92,16 @@ class Crowd:
                 self.cancels += transitions.cancel(session, job_id, self._account_id) is not None
         except SQLAlchemyError:
             return
+
+    def resume_a_stopped_lane(self) -> None:
+        """Open the lane some seconds after a refused key has stopped it, as an operator does."""
+        if time.monotonic() < self._operator_looks_at:
+            return
+        self._operator_looks_at = time.monotonic() + OPERATOR_LOOKS_EVERY_SECONDS
+        with contextlib.suppress(SQLAlchemyError), self._database.transaction() as session:
+            stopped = "SELECT name FROM lanes WHERE state = 'stopped'"
+            for name in session.execute(text(stopped)).scalars().all():
+                self.resumed += lanes.resume(session, name, by="the operator", spread_seconds=1) is not None
 
     def unfinished(self) -> int | None:
         """Return how many jobs are unfinished; None while the database is away."""
@@ -139,6 +156,10 @@ def play(
         broken = violations(session, accepted=crowd.accepted, requests=fake.requests, bound=bound)
         counted = numbers(session, requests=fake.requests, killed_at=workers.killed_at)
     broken += [f"attempt.unexpected: {line}" for line in workers.said("attempt.unexpected")[:5]]
+    if len(crowd.accepted) < given.jobs:
+        broken.append(f"only {len(crowd.accepted)} of {given.jobs} jobs were handed in")
+    if given.trouble >= ALL_KINDS_SECONDS:
+        broken += [f"it did not happen: {kind}" for kind in trouble.missing()]
     if calm_within > CALM_WITHIN_SECONDS:
         broken.append(f"the last job ended {calm_within:.0f} s after the trouble")
     report(counted, trouble, workers, crowd, calm_within)
@@ -156,12 +177,18 @@ def make_trouble(given: argparse.Namespace, crowd: Crowd, workers: Workers, trou
         if len(crowd.accepted) < min(given.jobs, (time.monotonic() - begun) / every):
             crowd.hand_in()
         workers.replace_ended()
+        crowd.resume_a_stopped_lane()
         trouble.step()
         time.sleep(0.01)
     trouble.end()
     calm_since = time.monotonic()
-    while crowd.unfinished() != 0 and time.monotonic() < calm_since + DEADLINE_SECONDS:
+    while time.monotonic() < calm_since + DEADLINE_SECONDS:
+        if len(crowd.accepted) < given.jobs:  # those that nobody could hand in while the database was away
+            crowd.hand_in()
+        elif crowd.unfinished() == 0:
+            break
         workers.replace_ended()
+        crowd.resume_a_stopped_lane()
         time.sleep(0.1)
     return time.monotonic() - calm_since
 
@@ -173,7 +200,7 @@ def report(counted: Numbers, trouble: Trouble, workers: Workers, crowd: Crowd, c
         f"p{round(share * 100)} {percentile(counted.recoveries, share):.1f} s" for share in (0.5, 0.9, 0.99, 1.0)
     )
     print("trouble:", ", ".join(f"{kind} {count}" for kind, count in sorted(trouble.happened.items())))
-    print("jobs:", counted.states, "causes:", counted.causes, "cancels:", crowd.cancels)
+    print("jobs:", counted.states, "causes:", counted.causes, "cancels:", crowd.cancels, "lanes opened:", crowd.resumed)
     print(
         f"provider requests: {counted.requests}, made twice: {counted.asked_again}"
         f" ({counted.asked_again / max(1, crashes):.2f} a worker killed or frozen)"

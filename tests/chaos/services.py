@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import redis
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 from tests.support.processes.processes import Process
 from webapp.local import postgresql
@@ -27,6 +29,7 @@ class Postgres:
         self.outages: list[float] = []
         self._server = server
         self._stopped_at = 0.0
+        self.is_read_only = False
 
     def stop(self, number: signal.Signals) -> None:
         """Stop the server. SIGINT ends connections in order, SIGQUIT is a crash from which the next start recovers."""
@@ -38,9 +41,38 @@ class Postgres:
         self._server.start()
         self.outages.append(time.monotonic() - self._stopped_at)
 
+    def _engine(self) -> Engine:
+        return create_engine(self.address.replace("postgresql://", "postgresql+psycopg://", 1), poolclass=NullPool)
+
+    def lock(self, statement: str) -> Callable[[], None]:
+        """Run a statement that locks, and return a function that releases what it has locked."""
+        connection = self._engine().connect()
+        connection.execute(text("SET lock_timeout = '1s'"))
+        with contextlib.suppress(DBAPIError):  # somebody else has locked it for too long
+            connection.execute(text(statement))
+
+        def release() -> None:
+            with contextlib.suppress(DBAPIError):  # the server may have ended the connection
+                connection.rollback()
+            with contextlib.suppress(DBAPIError):
+                connection.close()
+
+        return release
+
+    def set_read_only(self, wanted: bool) -> None:
+        """Let new transactions only read, or write again, and end all connections that do not know it yet."""
+        change = "SET default_transaction_read_only = on" if wanted else "RESET default_transaction_read_only"
+        with self._engine().connect() as connection:
+            connection.execute(text("SET TRANSACTION READ WRITE"))
+            name = connection.execute(text("SELECT current_database()")).scalar_one()
+            connection.execute(text(f'ALTER DATABASE "{name}" {change}'))
+            connection.commit()
+        self.is_read_only = wanted
+        self.terminate_connections()
+
     def terminate_connections(self) -> None:
         """Terminate every connection except the current one."""
-        engine = create_engine(self.address.replace("postgresql://", "postgresql+psycopg://", 1))
+        engine = self._engine()
         with engine.connect() as connection:
             connection.execute(
                 text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname IS NOT NULL AND pid <> :me"),
@@ -55,6 +87,11 @@ class Redis(redis_server.Server):
     def flush(self) -> None:
         with redis.Redis.from_url(self.address) as connection:
             connection.flushall()
+
+    def limit_memory(self, most: str) -> None:
+        """Let it take no more memory than this; `0`: as much as it wants. Does nothing while it is away."""
+        with contextlib.suppress(redis.RedisError), redis.Redis.from_url(self.address) as connection:
+            connection.config_set("maxmemory", most)
 
 
 class Workers:

@@ -37,6 +37,10 @@ PROMISES = {
         "SELECT count(*) FROM (SELECT job_id FROM provider_calls"
         " GROUP BY job_id, generation HAVING count(*) > 1) AS more"
     ),
+    "steps whose call was lost more than twice": (
+        "SELECT count(*) FROM (SELECT job_id FROM provider_calls WHERE outcome = 'unknown'"
+        " GROUP BY job_id, step HAVING count(*) > 2) AS more"
+    ),
     "attempts longer than their bounds": (
         "SELECT count(*) FROM attempts WHERE ended_at - started_at > make_interval(secs => :bound)"
     ),
