@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from tasks.database import Database
 from tasks.drills import cleanup
 from tasks.drills.facts import WITHIN_SECONDS, DrillFailed, wait_until
-from tasks.drills.processes import Child, environment
+from tasks.drills.processes import POISON, POISONED, Child, environment
 from tasks.fake_provider import FakeProvider
 from tasks.fake_provider.http_server import Seen, Step
 from tasks.ledger.jobs import accept
@@ -91,11 +91,15 @@ class Stage:
         """Return the name of the lane to the scripted provider."""
         return f"{self.names.queue}:openai"
 
-    def submit(self, *, ends: State = State.SUCCEEDED) -> uuid.UUID:
-        """Accept a job as the web process does, for a document that was not handed in before, and return its id."""
+    def submit(self, *, ends: State = State.SUCCEEDED, poison: bool = False) -> uuid.UUID:
+        """Accept a job as the web process does, for a document that was not handed in before, and return its id.
+
+        With `poison`, the document ends each worker that was started with `poisoned` while it is read.
+        """
         workflow = WORKFLOWS["summary"]
         intent = Intent(self.account_id, "Drill", workflow.name, workflow.version, check_options(workflow, {}))
         text = f"Report {len(self.expected) + 1}. The harbour committee met in March. The pier is closed until August."
+        text += f" {POISON}" if poison else ""
         with self.transaction() as session:
             terms = Terms(self.names.queue, deadline_seconds=60, max_attempts=3)
             job_id = accept.accept_job(session, intent, NewDocument(text.encode(), "txt", None), terms).job_id
@@ -107,13 +111,19 @@ class Stage:
         self.fake.script(steps)
 
     def worker(
-        self, *, die_at: str | None = None, slots: int = 2, budgets: Mapping[str, str] = MappingProxyType({})
+        self,
+        *,
+        die_at: str | None = None,
+        slots: int = 2,
+        budgets: Mapping[str, str] = MappingProxyType({}),
+        poisoned: bool = False,
     ) -> Child:
         """Start a worker and wait until it works. With `die_at`, a fault point at which it dies, do not wait.
 
         `budgets` replaces some of the drill's usual times.
         """
-        child = self._start(["worker", "--slots", str(slots)], die_at, budgets)
+        more = {**budgets, **({POISONED: "1"} if poisoned else {})}
+        child = self._start(["worker", "--slots", str(slots)], die_at, more)
         if die_at is None:
             self.wait_for_log(child, "worker.started")
         return child

@@ -13,6 +13,8 @@ from pathlib import Path
 from tasks.settings import Settings
 
 ROOT = Path(__file__).parents[2]
+POISON = "This word ends a worker of a drill: mandrake."
+POISONED = "WAYBILL_DRILL_POISON"
 NOT_FOR_CHILDREN = ("WAYBILL_DIE_AT", "AI_", "OPENAI_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "WORKER_MAX_JOBS")
 TIMES = {
     "CONNECT_TIMEOUT_SECONDS": "1",

@@ -14,6 +14,7 @@ from tasks.ledger.states import CallOutcome, State
 
 DELAY_SECONDS = 2.0
 CALL_SECONDS = 2.0
+A_DAY_SECONDS = 24 * 3600.0
 SHORT = {"PROVIDER_CALL_SECONDS": f"{CALL_SECONDS:g}", "ATTEMPT_SECONDS": "6", "RESERVATION_SECONDS": "12"}
 
 
@@ -43,24 +44,37 @@ def quota_used_up(stage: Stage) -> None:
 
 
 def _stopped_until_resumed(stage: Stage, cause: str) -> None:
-    """Let one request fail. Its job fails and the others wait; an operator resumes, and all of them succeed."""
+    """Let one request be refused. All jobs wait, also the one that met it; an operator resumes, and all succeed."""
     stage.script({"mode": cause})
     jobs = [stage.submit() for _ in range(3)]
     stage.worker(slots=1)
-    failed = stage.wait_until(
-        lambda: [job for job in jobs if stage.view(job).state is State.FAILED], f"a job failed for {cause}"
-    )
-    stage.check(stage.view(failed[0]).error_category == cause, f"the cause is not given as {cause}")
-    waiting = [job for job in jobs if job not in failed]
-    stage.wait_until(lambda: all(_waits_for_lane(stage, job) for job in waiting), "the others waiting")
+    stage.wait_until(lambda: all(_waits_for_lane(stage, job) for job in jobs), f"all waiting because of {cause}")
     stage.check(len(stage.fake.requests) == 1, "more than one request was sent to the stopped lane")
     stage.script({"mode": "ok"})
+    _resume(stage)
+    stage.check(all(stage.view(job).attempt == 1 for job in jobs), "an attempt was used up by waiting")
+
+
+def _resume(stage: Stage) -> None:
     stage.struck()
     with stage.transaction() as session:
         lanes.resume(session, stage.lane, by="drill", spread_seconds=transitions.LANE_SPREAD_SECONDS)
-        transitions.replay(session, failed[0], deadline_seconds=60, more_attempts=3, cause="drill")
     stage.wait_for()
     stage.recovered()
+
+
+def odd_retry_after(stage: Stage) -> None:
+    """Let the provider ask to wait for thirty years. The lane is closed for a day at most, and an operator opens it."""
+    stage.script({"mode": "rate", "retry_after": 10**9}, {"mode": "ok"})
+    stage.submit(ends=State.FAILED)  # its own wait does not fit before its deadline
+    stage.worker(slots=1)
+    stage.wait_for()
+    with stage.transaction() as session:
+        closed = lanes.check(session, stage.lane)
+    stage.check(closed is not None and (closed.seconds or 0) <= A_DAY_SECONDS, "the lane is closed for too long")
+    behind = stage.submit()
+    stage.wait_until(lambda: _waits_for_lane(stage, behind), "the next job behind the lane")
+    _resume(stage)
 
 
 def _waits_for_lane(stage: Stage, job_id: uuid.UUID) -> bool:

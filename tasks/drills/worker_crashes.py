@@ -7,6 +7,7 @@ import signal
 from tasks.drills.environment import Stage
 from tasks.drills.processes import Child
 from tasks.ledger.reports import job_views
+from tasks.ledger.states import State
 
 IN_BACKGROUND = {"OPENAI_BACKGROUND": "1"}
 
@@ -91,3 +92,35 @@ def stale_worker(stage: Stage) -> None:
     with stage.transaction() as session:
         result = job_views.result_of(session, job, stage.account_id)
     stage.check(result is not None and result.text == "The good answer.", "the stale worker's answer was saved")
+
+
+def poison_beside_good_ones(stage: Stage) -> None:
+    """Hand in a document that kills each worker that reads it. Each good one loses one call, and it is condemned."""
+    stage.script({"mode": "gate"})
+    good = [stage.submit() for _ in range(3)]
+    first = stage.worker(slots=4, poisoned=True)
+    stage.wait_for_requests(3)
+    stage.submit(ends=State.FAILED, poison=True)
+    stage.struck()
+    stage.wait_for_end(first)
+    second = stage.worker(slots=4, poisoned=True)
+    stage.wait_for_requests(6)
+    stage.fake.release()
+    stage.wait_for(*good)
+    stage.wait_for_end(second)
+    stage.wait_for_end(stage.worker(slots=4, poisoned=True))
+    stage.worker(slots=4, poisoned=True)
+    stage.wait_for()
+    stage.recovered()
+
+
+def database_read_only(stage: Stage) -> None:
+    """Give a worker a database that takes no writes. It takes no job, and another worker does the work."""
+    stage.submit()
+    reader = stage.worker(budgets={"PGOPTIONS": "-c default_transaction_read_only=on"})
+    stage.struck()
+    stage.wait_for_log(reader, "ReadOnlySqlTransaction")
+    stage.worker()
+    stage.wait_for()
+    stage.recovered()
+    stage.check(reader.exit_code is None, "the worker ended instead of waiting for the database")
