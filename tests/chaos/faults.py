@@ -60,12 +60,17 @@ class Trouble:
             self.table_locked: 1,
             self.redis_full: 2,
         }
+        self._first = self._draw.sample(list(self._kinds), len(self._kinds))
+
+    def _by_weight(self) -> Callable[[], None]:
+        return self._draw.choices(list(self._kinds), list(self._kinds.values()))[0]
 
     def step(self) -> None:
         """Undo the faults that are over by now; then cause the next one if it is due."""
         self._undo(time.monotonic())
         if time.monotonic() >= self._next_at:
-            kind = self._draw.choices(list(self._kinds), list(self._kinds.values()))[0]
+            # Each kind once, in random order; from then on by its weight.
+            kind = self._first.pop() if self._first else self._by_weight()
             kind()
             self.happened[kind.__name__.replace("_", " ")] += 1
             self._next_at = time.monotonic() + self._draw.uniform(*BETWEEN_SECONDS)

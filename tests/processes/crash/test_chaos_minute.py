@@ -56,6 +56,11 @@ BREAK = {
         "INSERT INTO provider_calls SELECT (jsonb_populate_record(provider_calls,"
         " jsonb_build_object('id', gen_random_uuid()))).* FROM provider_calls"
     ),
+    "steps whose call was lost more than twice": (
+        "INSERT INTO provider_calls SELECT (jsonb_populate_record(provider_calls,"
+        " jsonb_build_object('id', gen_random_uuid(), 'outcome', 'unknown'))).* FROM provider_calls,"
+        " generate_series(1, 3)"
+    ),
     "attempts longer than their bounds": "UPDATE attempts SET started_at = now() - interval '1 hour'",
     "jobs ended too long after their deadline": "UPDATE jobs SET deadline_at = now() - interval '1 hour'",
     "accepted jobs without a row": "DELETE FROM jobs",
