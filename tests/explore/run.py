@@ -1,0 +1,93 @@
+"""python -m tests.explore.run [--minutes 2] [--seed 1]      tries pairs, triples and lives that are drawn by the seed
+
+Exit code 1 if anything was found. The seed decides what is drawn, and the time how much of it is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+
+from tests.explore.operations import OPERATIONS
+from tests.explore.search import Explorer
+from tests.explore.start_states import START_STATES
+from tests.explore.testbed import open_testbed
+from tests.explore.verdict import Report
+from webapp.local.postgresql import postgresql
+from webapp.local.services import temporary_directory
+
+SHARE_OF_PAIRS, SHARE_OF_TRIPLES = 0.6, 0.15
+AT_ONCE = 15
+"""How many of a start state are run before the next one, since building a start state takes time."""
+MAX_SCHEDULES_OF_TRIPLE = 60
+Chosen = tuple[str, tuple[str, ...]]
+
+
+def draw(explorer: Explorer, number: int, seed: str) -> Iterator[Chosen]:
+    """Yield all combinations of `number` operations in each start state where they are possible, in a drawn order."""
+    drawn = random.Random(f"{seed} {number}")
+    left: dict[str, list[tuple[str, ...]]] = {}
+    for state in START_STATES:
+        possible = [name for name in OPERATIONS if explorer.can_run(state, name)]
+        left[state] = list(itertools.combinations_with_replacement(possible, number))
+        drawn.shuffle(left[state])
+    while left:
+        for state in drawn.sample(sorted(left), len(left)):
+            for _ in range(min(AT_ONCE, len(left[state]))):
+                yield state, left[state].pop()
+            if not left[state]:
+                del left[state]
+
+
+def run_for(explorer: Explorer, number: int, seed: str, seconds: float, max_schedules: int) -> tuple[int, Report]:
+    """Run drawn combinations for this time. Return how many were run, and the report of all."""
+    end_at = time.monotonic() + seconds
+    total = Report()
+    ran = 0
+    for state, operations in draw(explorer, number, seed):
+        if time.monotonic() > end_at:
+            break
+        report = explorer.explore(state, operations, max_schedules=max_schedules)
+        for finding in report.findings.values():
+            if finding.fault not in total.findings:
+                print(f"\n{' | '.join(operations)}: {finding}\n", flush=True)
+        total.merge(report)
+        ran += 1
+    return ran, total
+
+
+def main(arguments: list[str]) -> int:
+    """Explore for some minutes. Returns 1 if anything was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.explore.run", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--seed", default="1")
+    chosen = parser.parse_args(arguments)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    seconds = 60 * chosen.minutes
+    began = time.monotonic()
+    with (
+        temporary_directory() as directory,
+        postgresql(Path(directory) / "postgresql", throwaway=True) as address,
+        open_testbed(address, actors=3) as testbed,
+    ):
+        explorer = Explorer(testbed)
+        pairs, of_pairs = run_for(explorer, 2, chosen.seed, SHARE_OF_PAIRS * seconds, 150)
+        triples, of_triples = run_for(explorer, 3, chosen.seed, SHARE_OF_TRIPLES * seconds, MAX_SCHEDULES_OF_TRIPLE)
+    of_pairs.merge(of_triples)
+    print(
+        f"{pairs} pairs, {triples} triples, {of_pairs.schedules} schedules, {of_pairs.deadlocks} deadlocks,"
+        f" {len(of_pairs.findings)} findings, {time.monotonic() - began:.0f} s"
+    )
+    return 1 if of_pairs.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
