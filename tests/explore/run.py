@@ -1,6 +1,6 @@
 """python -m tests.explore.run [--minutes 2] [--seed 1]      tries pairs, triples and lives that are drawn by the seed
 
-Exit code 1 if anything was found. The seed decides what is drawn, and the time how much of it is run.
+The seed decides what is drawn, and the time how much of it is run. Exit code 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from tests.explore.lives import run_lives_for
 from tests.explore.operations import OPERATIONS
 from tests.explore.search import Explorer
 from tests.explore.start_states import START_STATES
@@ -24,10 +25,11 @@ from tests.explore.verdict import Report
 from webapp.local.postgresql import postgresql
 from webapp.local.services import temporary_directory
 
-SHARE_OF_PAIRS, SHARE_OF_TRIPLES = 0.6, 0.15
+SHARE_OF_PAIRS, SHARE_OF_TRIPLES, SHARE_OF_LIVES = 0.6, 0.15, 0.25
 AT_ONCE = 15
 """How many of a start state are run before the next one, since building a start state takes time."""
-MAX_SCHEDULES_OF_TRIPLE = 60
+MAX_SCHEDULES, MAX_SCHEDULES_OF_TRIPLE = 150, 60
+RULES = 50
 Chosen = tuple[str, tuple[str, ...]]
 
 
@@ -79,14 +81,20 @@ def main(arguments: list[str]) -> int:
         open_testbed(address, actors=3) as testbed,
     ):
         explorer = Explorer(testbed)
-        pairs, of_pairs = run_for(explorer, 2, chosen.seed, SHARE_OF_PAIRS * seconds, 150)
+        pairs, report = run_for(explorer, 2, chosen.seed, SHARE_OF_PAIRS * seconds, MAX_SCHEDULES)
         triples, of_triples = run_for(explorer, 3, chosen.seed, SHARE_OF_TRIPLES * seconds, MAX_SCHEDULES_OF_TRIPLE)
-    of_pairs.merge(of_triples)
+        report.merge(of_triples)
+        first = random.Random(chosen.seed).randrange(2**32)
+        lives, broken = run_lives_for(testbed, seconds=SHARE_OF_LIVES * seconds, number=first, rules=RULES)
+    for trace in broken:
+        print(f"\na life broke an invariant:\n{trace}\n")
+    findings = len(report.findings) + len(broken)
     print(
-        f"{pairs} pairs, {triples} triples, {of_pairs.schedules} schedules, {of_pairs.deadlocks} deadlocks,"
-        f" {len(of_pairs.findings)} findings, {time.monotonic() - began:.0f} s"
+        f"{pairs} pairs and {triples} triples in {report.schedules} schedules ({report.redundant} more were cut off as"
+        f" redundant, {report.deadlocks} met a deadlock), {lives['lives']} lives with {lives['operations']} operations;"
+        f" {findings} findings; {time.monotonic() - began:.0f} s"
     )
-    return 1 if of_pairs.findings else 0
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def account_is_gone(error: IntegrityError) -> str:
 register("accept_same", _accept(1))
 register("accept_same_with_its_key", _accept(1, idempotency_key="key-1"))
 register("accept_same_with_new_key", _accept(1, idempotency_key="key-9"))
+register("accept_second", _accept(2))
 register("accept_third", _accept(3))
 register("accept_fourth", _accept(4))
 register("accept_third_with_new_key", _accept(3, idempotency_key="key-9"))
