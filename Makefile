@@ -21,7 +21,7 @@ $(shell [ -x $(BIN)/python ] || rm -f $(VENV)/installed)
 # Without it each of the many processes of a run would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo check test newcomer drills chaos screenshots lint words settings lock clean
+.PHONY: help demo check test newcomer drills chaos explore screenshots lint words settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -61,6 +61,9 @@ drills: $(VENV)/installed ## staged failures, on services of their own: docs/sta
 
 chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at random; SEED=… repeats a run
 	$(BIN)/python -m tests.chaos.run
+
+explore: $(VENV)/installed ## try the orders in which the ledger's operations can meet, for MINUTES=2; SEED=… draws others
+	$(BIN)/python -m tests.explore.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1)
 
 screenshots: $(VENV)/installed ## take the pictures in docs/img anew; needs Chromium: docs/pictures.md
 	$(BIN)/python -m tests.screenshots

@@ -159,7 +159,9 @@ class SiteMachine(RuleBasedStateMachine):
         if kind == "job":
             return self._operation(draw.choice(OF_JOBS), draw.choice(self.worlds))
         if kind == "holder":
-            return self._operation(draw.choice(OF_CLAIMS), draw.choice(self.held))
+            world = draw.choice(self.held)
+            possible = [name for name in OF_CLAIMS if OPERATIONS[name].possible(world)]
+            return self._operation(draw.choice(possible), world)
         job, _ = self.queue.messages.pop(draw.randrange(len(self.queue.messages)))
         world = self._world(job)
         return Drawn("claim", lambda actor: claim_job(world, actor, job), world)

@@ -35,7 +35,6 @@ PAIRS: Mapping[str, str] = {
     "succeeded_long_ago": "delete_content|accept_again  delete_content|delete_document",
     "failed": "try_again|begin_replay  try_again|send_notifications  try_again|delete_document",
     "failed_long_ago": "delete_content|try_again",
-    "failed_in_replay": "carry_on_replays|try_again",
     "cancelled": "accept_same|accept_same_with_new_key",
     "lane_stopped": "claim|open_lane",
     "parked": "open_lane|cancel  open_lane|dispatch  open_lane|delete_document",
@@ -57,7 +56,7 @@ THOROUGH_PAIRS: Mapping[str, str] = {
     "running_poisonous": "sweep|cancel",
     "failed": "begin_replay|begin_replay",
     "failed_long_ago": "delete_content|begin_replay",
-    "failed_in_replay": "carry_on_replays|cancel  carry_on_replays|carry_on_replays",
+    "failed_in_replay": "carry_on_replays|cancel  carry_on_replays|try_again  carry_on_replays|carry_on_replays",
     "lane_stopped": "claim|claim_other",
     "cancelled_in_background": "cancel_responses|delete_document  cancel_responses|note_response",
 }

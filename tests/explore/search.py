@@ -104,8 +104,18 @@ class Explorer:
         said = [f"{name}: {describe(answer)}" for name, answer in zip(operations, answers, strict=True)]
         return [Finding(fault, state, tuple(schedule), said) for fault in self.judge.faults(world, answers, effects)]
 
-    def explore(self, state: str, operations: Sequence[str], *, max_schedules: int = MAX_SCHEDULES) -> Report:
-        """Try every interleaving of these operations from this start state, up to `max_schedules`."""
+    def explore(
+        self,
+        state: str,
+        operations: Sequence[str],
+        *,
+        max_schedules: int = MAX_SCHEDULES,
+        stop_at_fault: bool = False,
+    ) -> Report:
+        """Try every interleaving of these operations from this start state, up to `max_schedules`.
+
+        `stop_at_fault`: only until one breaks an invariant, which need not be the simplest.
+        """
         for name in operations:
             if not self.footprints.are_known(state, name):
                 alone = _Search(self, state, [name]).run(1)
@@ -113,7 +123,7 @@ class Explorer:
                     return alone
         for _ in range(MAX_REPEATS):
             search = _Search(self, state, operations)
-            report = search.run(max_schedules)
+            report = search.run(max_schedules, stop_at_fault=stop_at_fault)
             if search.is_complete or report.cut_short or report.findings:
                 break
         return report
@@ -136,7 +146,7 @@ class _Search:
         """Return True if, as is known by now, nobody could notice the steps that were taken at once."""
         return all(self._nobody_notices(index, step) for index, step in self._unnoticed)
 
-    def run(self, max_schedules: int) -> Report:
+    def run(self, max_schedules: int, *, stop_at_fault: bool = False) -> Report:
         """Run one schedule after the other."""
         while True:
             self._run_schedule()
@@ -144,7 +154,8 @@ class _Search:
                 self._path.pop()
             if not self._path:
                 return self._report
-            if self._report.schedules + self._report.redundant >= max_schedules:
+            stops = stop_at_fault and bool(self._report.faults)
+            if stops or self._report.schedules + self._report.redundant >= max_schedules:
                 self._report.cut_short = True
                 return self._report
 

@@ -5,32 +5,51 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.explore.crashes import crash_everywhere, lose_every_answer
 from tests.explore.search import Explorer
 
 CRASHES: Mapping[str, str] = {
-    "queued": "claim  dispatch  accept_third  accept_third_with_new_key  delete_account  cancel  begin_replay",
-    "queued_lost": "dispatch  dispatch_after_flush  renumber",
-    "queued_late": "sweep  show_late_job",
-    "owed_nothing": "sweep",
-    "running": """
-        save_answer  succeed  retry_later  fail  release  open_call  close_call  close_rate_limited_call
-        close_call_with_refused_key  delete_document  renew""",
+    "queued": "claim  dispatch  accept_third_with_new_key  delete_account",
+    "queued_lost": "renumber",
+    "queued_late": "show_late_job",
+    "running": "save_answer  succeed  retry_later  release  open_call  close_rate_limited_call",
     "requesting_in_background": "note_response",
-    "running_expired": "sweep  show_late_job",
-    "running_poisonous": "sweep",
+    "running_expired": "sweep",
     "running_before_stopped_lane": "release_behind_lane",
-    "cancel_requested": "succeed  release",
-    "put_back": "claim",
-    "failed": "try_again  send_notifications  meet_gone_webhook",
-    "failed_in_replay": "carry_on_replays",
-    "succeeded_long_ago": "delete_content  sweep",
+    "cancel_requested": "succeed",
+    "failed": "try_again  send_notifications",
+    "succeeded_long_ago": "delete_content",
     "cancelled_in_background": "cancel_responses  delete_document",
-    "lane_stopped": "claim",
     "parked": "open_lane",
 }
-EACH = [(state, operation) for state, operations in CRASHES.items() for operation in operations.split()]
+THOROUGH_CRASHES: Mapping[str, str] = {
+    "queued": "accept_third  cancel  begin_replay",
+    "queued_lost": "dispatch  dispatch_after_flush",
+    "queued_late": "sweep",
+    "owed_nothing": "sweep",
+    "running": "fail  close_call  close_call_with_refused_key  delete_document  renew",
+    "running_expired": "show_late_job",
+    "running_poisonous": "sweep",
+    "cancel_requested": "release",
+    "put_back": "claim",
+    "failed": "meet_gone_webhook",
+    "failed_in_replay": "carry_on_replays",
+    "succeeded_long_ago": "sweep",
+    "lane_stopped": "claim",
+}
+
+
+def each_of(crashes: Mapping[str, str], *marks: pytest.MarkDecorator) -> list[ParameterSet]:
+    return [
+        pytest.param(state, operation, marks=marks)
+        for state, operations in crashes.items()
+        for operation in operations.split()
+    ]
+
+
+EACH = [*each_of(CRASHES), *each_of(THOROUGH_CRASHES, pytest.mark.thorough)]
 
 
 @pytest.mark.parametrize(("state", "operation"), EACH)

@@ -44,6 +44,11 @@ class Report:
     cut_short: bool = False
     findings: dict[str, Finding] = field(default_factory=dict)
 
+    @property
+    def faults(self) -> list[str]:
+        """Return the broken invariants, without the deadlocks, which PostgreSQL ends."""
+        return [fault for fault in self.findings if not fault.startswith("deadlock")]
+
     def add(self, found: Iterable[Finding]) -> None:
         """Keep these findings, unless there is a simpler schedule for the same fault."""
         for finding in found:
