@@ -48,6 +48,14 @@ KNOWN = (
         "locks the job before document and account. The job would be deleted a moment later anyway.",
     ),
     KnownDeadlock(
+        operations=frozenset({"delete_account"}),
+        at=frozenset({"select documents for update"}),
+        others_at=frozenset({"insert jobs"}),
+        reason="A request about a stored document locks the document before the account, to which its new job refers. "
+        "A deletion locks the account first. Only a person who deletes the account in one window and runs a job again "
+        "in another can meet it.",
+    ),
+    KnownDeadlock(
         operations=frozenset({"save_answer", "late_save_answer"}),
         at=frozenset({"update jobs"}),
         others_at=frozenset({"update provider_calls"}),

@@ -7,7 +7,7 @@ import pytest
 from tests.explore.pairs import PAIRS, THOROUGH_PAIRS, Pair, read_pairs
 from tests.explore.search import Explorer
 
-MAX_SCHEDULES = 1000
+MAX_SCHEDULES = 400
 
 
 def every(pairs: list[Pair]) -> pytest.MarkDecorator:
