@@ -33,21 +33,6 @@ class KnownDeadlock:
 
 KNOWN = (
     KnownDeadlock(
-        operations=frozenset({"renumber", "dispatch", "dispatch_after_flush"}),
-        at=frozenset({"update jobs"}),
-        others_at=frozenset({"delete deliveries", "delete jobs", "update deliveries", "insert deliveries"}),
-        reason="`outbox.renumber` locks the delivery before the job, and all others lock the job first. It only does "
-        "so after the queue has lost a message, and the dispatcher takes the delivery again at its next turn.",
-    ),
-    KnownDeadlock(
-        operations=frozenset({"delete_document", "delete_account", "delete_content"}),
-        at=frozenset({"select documents for update", "select jobs for update", "update jobs"}),
-        others_at=frozenset({"update jobs"}),
-        reason="A deletion locks account and document before the job. A transaction that updates a job twice, such as "
-        "one that owes a delivery, makes PostgreSQL check the job's foreign keys again at the second UPDATE, and so "
-        "locks the job before document and account. The job would be deleted a moment later anyway.",
-    ),
-    KnownDeadlock(
         operations=frozenset({"delete_account"}),
         at=frozenset({"select documents for update"}),
         others_at=frozenset({"insert jobs"}),

@@ -7,7 +7,7 @@ from typing import cast
 from tasks.ledger.calls import calls, responses
 from tasks.ledger.calls.calls import CallReport
 from tasks.ledger.delivery import outbox
-from tasks.ledger.jobs import leases, retention, transitions
+from tasks.ledger.jobs import deadlines, leases, retention, transitions
 from tasks.ledger.models.notifications import Channel
 from tasks.ledger.notifications import outbox as notifications
 from tasks.ledger.notifications import preferences
@@ -64,7 +64,7 @@ def expire(world: World, actor: Actor) -> object:
 def end_at_deadline(world: World, actor: Actor) -> object:
     """Fail the job if its deadline has passed."""
     with actor.transaction() as session:
-        return transitions.end_at_deadline(session, world.job)
+        return deadlines.end_at_deadline(session, world.job)
 
 
 @operation()

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts import limits
 from tasks.ledger.accounts.limits import Limit, LimitReached
-from tasks.ledger.jobs import deletion, transitions
+from tasks.ledger.jobs import deadlines, deletion, transitions
 from tasks.ledger.jobs.accept import IdempotencyKeyReused, accept_job_for_document
 from tasks.ledger.notifications import preferences
 from tests.explore.actor import Actor
@@ -81,7 +81,7 @@ def show_late_job(world: World, actor: Actor) -> object:
     with actor.transaction() as session:
         expired = transitions.expire(session, world.job, max_interruptions=world.settings.max_interruptions)
     with actor.transaction() as session:
-        return transitions.end_at_deadline(session, world.job) or expired
+        return deadlines.end_at_deadline(session, world.job) or expired
 
 
 @operation()
