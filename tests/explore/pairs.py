@@ -33,7 +33,9 @@ PAIRS: Mapping[str, str] = {
     "put_back_by_its_holder": "late_fail|claim  late_succeed|claim  late_fail|cancel",
     "put_back_and_claimed": "late_succeed|succeed  late_fail|retry_later",
     "succeeded_long_ago": "delete_content|accept_again  delete_content|delete_document",
-    "failed": "try_again|begin_replay  try_again|send_notifications  try_again|delete_document",
+    "failed": """
+        try_again|begin_replay  try_again|send_notifications  try_again|delete_document
+        begin_replay|delete_document""",
     "failed_long_ago": "delete_content|try_again",
     "cancelled": "accept_same|accept_same_with_new_key",
     "lane_stopped": "claim|open_lane",
