@@ -150,6 +150,11 @@ _ALERTS: Mapping[str, tuple[str, str]] = {
         "The AI service refuses this site",
         "Put right what the cause names, then: python -m tasks ops resume",
     ),
+    "lane_cooling": (
+        "The AI service asked for a long wait",
+        "Jobs wait until then, or fail at their deadlines. If the service is wrong, open the lane now: "
+        "python -m tasks ops resume",
+    ),
 }
 
 

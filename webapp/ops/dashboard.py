@@ -18,8 +18,6 @@ from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS, WORKER_SEEN_W
 from webapp.ops.charts import Chart, chart
 
 SECONDS = "s"
-LONG_COOLING_SECONDS = 600
-"""A provider that asks for a longer wait than this is an alarm."""
 
 
 def now_of(session: Session, settings: Settings) -> Now:
@@ -42,10 +40,7 @@ def alarms_of(now: Now) -> list[str]:
     raised = {
         "no_worker": now.alive == 0 and not now.gate.is_paused,
         "orphans": now.orphans > 0,
-        "cooling_lane": any(
-            lane.until is not None and (lane.until - now.at).total_seconds() > LONG_COOLING_SECONDS
-            for lane in now.lanes
-        ),
+        "cooling_lane": any(lane.is_cooling_long for lane in now.lanes),
         "stopped_lane": any(lane.state is LaneState.STOPPED for lane in now.lanes),
         "overdue": now.overdue > 0 and now.gate.mode == "open",
         "late": late and now.alive > 0 and not now.gate.is_paused,

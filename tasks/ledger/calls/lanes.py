@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, exists, func, select, text, true, update
+from sqlalchemy import ColumnElement, and_, case, exists, func, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -27,6 +27,7 @@ from tasks.ledger.states import CallOutcome, LaneState, State
 PROBE_WAIT_SECONDS = 2.0  # while a probe is out, the other jobs ask again after at most this
 FIRST_COOLING_SECONDS = 2.0  # where the provider asks for no time; doubles with each cool-down in a row
 MAX_COOLING_SECONDS = 60.0
+LONG_COOLING_SECONDS = 600.0  # an operator is told of a longer wait that the provider asked for
 OPEN_FIELDS = {
     "state": LaneState.OPEN,
     "until": None,
@@ -125,6 +126,12 @@ def cool(session: Session, name: str, *, seconds: float | None, category: Catego
             select(func.coalesce(func.extract("epoch", Lane.until - func.now()), 0)).where(Lane.name == name)
         ).scalar_one()
     )
+
+
+def is_cooling_long() -> ColumnElement[bool]:
+    """Return the condition of a lane for which the provider asked for a wait that an operator has to know of."""
+    asked = Lane.until - Lane.changed_at > sql_intervals.seconds(LONG_COOLING_SECONDS)
+    return and_(Lane.state == LaneState.COOLING, Lane.until > func.now(), asked)
 
 
 def stop(session: Session, name: str, *, category: Category, code: str | None) -> None:

@@ -27,6 +27,7 @@ class AlertKind(StrEnum):
     FAILURES = "failures"  # too many jobs failed within an hour for causes that lie with the site
     ORPHANS = "orphans"  # an unfinished job has neither a delivery nor a worker
     LANE_STOPPED = "lane_stopped"  # the lane to the AI provider is closed until an operator resumes it
+    LANE_COOLING = "lane_cooling"  # the AI provider asked for a long wait
 
 
 UNSETTLED = "sent_at IS NULL AND gave_up_at IS NULL"

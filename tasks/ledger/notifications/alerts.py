@@ -15,6 +15,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from tasks.ledger.calls import lanes
 from tasks.ledger.delivery import outbox
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Job, Lane
@@ -67,6 +68,9 @@ def measured(
     stopped = session.execute(
         select(Lane.category, Lane.code).where(Lane.name == lane, Lane.state == LaneState.STOPPED)
     ).one_or_none()
+    cooling = session.execute(
+        select(Lane.category, Lane.code, Lane.until).where(Lane.name == lane, lanes.is_cooling_long())
+    ).one_or_none()
     return {
         AlertKind.QUEUE_AGE: {"seconds": round(age), "limit": limits.queue_age_seconds}
         if age > limits.queue_age_seconds
@@ -76,6 +80,9 @@ def measured(
         AlertKind.LANE_STOPPED: None
         if stopped is None
         else {"lane": lane, "category": stopped.category, "code": stopped.code},
+        AlertKind.LANE_COOLING: None
+        if cooling is None
+        else {"lane": lane, "category": cooling.category, "code": cooling.code, "until": cooling.until.isoformat()},
     }
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_held
+from tasks.ledger.calls.lanes import LONG_COOLING_SECONDS
 from tasks.ledger.delivery import fair_order
 from tasks.ledger.delivery import gate as delivery_gate
 from tasks.ledger.delivery.gate import GateState
@@ -56,6 +57,13 @@ class LaneReport:
     changed_by: str | None
     in_flight: int
     waiting: int
+
+    @property
+    def is_cooling_long(self) -> bool:
+        """Return True if the provider asked for a wait that an operator has to know of."""
+        if self.until is None or self.changed_at is None:
+            return False
+        return (self.until - self.changed_at).total_seconds() > LONG_COOLING_SECONDS
 
 
 @dataclass(frozen=True)

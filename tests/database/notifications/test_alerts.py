@@ -137,6 +137,32 @@ def test_every_limit_is_measured(
         assert passed() == alerts
 
 
+@pytest.mark.parametrize(("asked", "alerts"), [(599.0, []), (602.0, [("alert.began", "lane_cooling")])])
+def test_a_long_wait_that_the_provider_asks_for_is_an_alert(
+    database: Database, settings: Settings, watch: AlertMonitor, asked: float, alerts: list[tuple[str, str]]
+) -> None:
+    with database.transaction() as session:
+        lanes.cool(session, settings.lane, seconds=asked, category=Category.RATE_LIMITED, code=None)
+    assert step(watch) == alerts
+
+
+def test_a_long_wait_is_an_alert_until_its_end(database: Database, settings: Settings, watch: AlertMonitor) -> None:
+    with database.transaction() as session:
+        lanes.cool(session, settings.lane, seconds=3600, category=Category.RATE_LIMITED, code=None)
+    assert step(watch) == [("alert.began", "lane_cooling")]
+    with database.transaction() as session:
+        session.execute(
+            text("UPDATE lanes SET until = until - interval '59 min', changed_at = changed_at - interval '59 min'")
+        )
+    assert step(watch) == []
+    let_time_pass(database, 301)
+    assert step(watch) == [], "the lane is still closed"
+    resume_the_lane(database, settings)
+    assert step(watch) == []
+    let_time_pass(database, 301)
+    assert step(watch) == [("alert.over", "lane_cooling")]
+
+
 def test_without_a_receiver_the_alert_is_a_row_and_a_line_of_the_log(database: Database, settings: Settings) -> None:
     stop_the_lane(database, settings)
     assert step(AlertMonitor(database.transaction, settings)) == [("alert.began", "lane_stopped")]

@@ -127,6 +127,16 @@ def test_each_trouble_is_an_alarm(olga: Person, bench: WebHarness, database: Dat
     assert "an operator resumes it" in olga.get("/ops").text
 
 
+@pytest.mark.parametrize("asked", [599.0, 602.0])
+def test_a_long_wait_that_the_provider_asks_for_is_an_alarm(
+    olga: Person, bench: WebHarness, database: Database, asked: float
+) -> None:
+    alive(database)
+    with database.transaction() as session:
+        lanes.cool(session, f"{factories.QUEUE}:local", seconds=asked, category=Category.RATE_LIMITED, code=None)
+    assert ("asked for a long wait" in " ".join(alarms(olga.get("/ops").text))) is (asked > 600)
+
+
 def test_the_page_asks_again_and_hears_nothing_while_nothing_changed(
     olga: Person, bench: WebHarness, database: Database
 ) -> None:
