@@ -67,7 +67,9 @@ def _keep_or_remove(address: str, document: str) -> str:
 
 def _has_live_link(text: str, document: str) -> bool:
     for token in _tokens(_reader.parse(text)):
-        if token.type == "image" or (token.type in ("html_inline", "html_block") and LIVE_TAG.search(token.content)):
+        # A tag that the answer leaves open ends with the next `>` of the page around it.
+        is_html = token.type in ("html_inline", "html_block")
+        if token.type == "image" or (is_html and LIVE_TAG.search(f"{token.content}>")):
             return True
         if token.type == "link_open":
             address = unquote(str(token.attrs.get("href", "")))

@@ -42,6 +42,8 @@ DOCUMENT = "The plan is at https://harbour.example/plan and nowhere else. Write 
         ("<a href='//evil.example'>a</a> <p onclick=x()>b <svg/onload=x()>", "a</a> b"),
         ("The `<p>` and `<table>` tags", "The `<p>` and `<table>` tags"),
         ("<iframe src=x></iframe><script>y</script><base href=x>", "</iframe>y</script>"),
+        ("<?<img src=x", "‹?‹img src=x"),
+        ("<div\n<img src=//evil.example/x ", "‹div\n‹img src=(address removed)"),
         ("![a [b] c](x.png)", "!(a (b) c)(x.png)"),
         ("[a [b] c](&#104;ttp:\\//evil)", "(a (b) c)(&#104;ttp:\\//evil)"),
     ],
