@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis
 import pytest
 from flask import Flask
 from jinja2.bccache import Bucket, BytecodeCache
@@ -23,6 +24,10 @@ from tests.support.browser import chromium
 from tests.support.openapi_check import CheckedClient
 from tests.support.services import per_run
 from webapp.local.redis import Server
+
+# A run must not fail by chance: generated examples are the same each time. `--hypothesis-profile=default` draws others.
+hypothesis.settings.register_profile("same_each_time", derandomize=True)
+hypothesis.settings.load_profile("same_each_time")
 
 for name in list(os.environ):
     if name.startswith("OPENAI_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import redis
-from sqlalchemy import TextClause, create_engine, text
+from sqlalchemy import NullPool, TextClause, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
@@ -72,8 +72,10 @@ def own_database(address: str, *, template: bool = False) -> Iterator[str]:
     """
     name = f"waybill_test_{uuid.uuid4().hex[:8]}"
     url = make_url(address).set(drivername="postgresql+psycopg")
-    # A template must have no connections.
-    server = create_engine(url.set(database="postgres") if template else url, isolation_level="AUTOCOMMIT")
+    # A template must have no connections. No connection is kept meanwhile: a test of an outage would cut it.
+    server = create_engine(
+        url.set(database="postgres") if template else url, isolation_level="AUTOCOMMIT", poolclass=NullPool
+    )
     with server.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}{f' TEMPLATE {url.database}' if template else ''}"))
     try:
@@ -81,7 +83,6 @@ def own_database(address: str, *, template: bool = False) -> Iterator[str]:
     finally:
         with server.connect() as connection:
             connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        server.dispose()
 
 
 @contextmanager
