@@ -76,7 +76,7 @@ def test_what_was_refused_before_any_work_is_tried_on_whatever_the_attempts() ->
     assert decide(facts(Category.OVERLOADED, attempts=3, failures=30)) == Stop(Category.OVERLOADED, "why")
 
 
-@pytest.mark.parametrize(("left", "tried"), [(92, True), (91, False)])
+@pytest.mark.parametrize(("left", "tried"), [(92, True), (91, False), (1, False)])
 def test_it_is_tried_on_as_long_as_a_whole_attempt_fits(left: float, tried: bool) -> None:
     refused = facts(Category.OVERLOADED, counts=False, deadline=NOW + timedelta(seconds=left))
     assert decide(refused, longest) == (RetryIn(2.0) if tried else Stop(Category.OVERLOADED, "why"))
