@@ -77,10 +77,9 @@ class IntakePool:
         self._size = size
         self._changed = threading.Condition()
         self._waiting: list[_Turn] = []
-        self._being_read: Counter[Hashable] = Counter()
+        self._reading: dict[Child, _Turn] = {}
         self._served: dict[Hashable, int] = {}
         self._turns = itertools.count()
-        self._alone = False
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._closing = threading.Event()
@@ -146,9 +145,9 @@ class IntakePool:
 
     def _read_once(self, request: _Request, *, alone: bool) -> Reading:
         child = self._take(request, alone)
-        request.begins()
         good = False
         try:
+            request.begins()
             limits = request.limits
             header = {"filename": request.filename, "limits": asdict(limits)}
             max_bytes = _BYTES_PER_CHAR * limits.max_chars
@@ -162,7 +161,7 @@ class IntakePool:
             raise DocumentRefused(Refusal.DAMAGED) from None
         finally:
             # Also if another thread raised an exception in this one: otherwise the child would stay busy forever.
-            self._give_back(child, good, request.account, alone)
+            self._give_back(child, good)
 
     def _take(self, request: _Request, alone: bool) -> Child:
         turn = _Turn(next(self._turns), request.account, alone)
@@ -186,9 +185,8 @@ class IntakePool:
                 child = self._idle[-1]
                 # Before it leaves the list: an exception raised by another thread must not leave it unlimited.
                 child.busy_until = time.monotonic() + request.limits.wall_seconds + _LATE_SECONDS
+                self._reading[child] = turn
                 self._idle.pop()
-                self._alone = turn.alone
-                self._being_read[turn.account] += 1
                 self._served = {who: at for who, at in self._served.items() if self._is_here(who)}
                 self._served[turn.account] = turn.number
                 return child
@@ -199,25 +197,22 @@ class IntakePool:
             self._changed.wait(_STEP_SECONDS)
 
     def _is_next(self, turn: _Turn) -> bool:
-        if self._alone:
+        if any(one.alone for one in self._reading.values()):
             return False
+        being_read = Counter(one.account for one in self._reading.values())
         first = min(
-            self._waiting,
-            key=lambda one: (self._being_read[one.account], self._served.get(one.account, -1), one.number),
+            self._waiting, key=lambda one: (being_read[one.account], self._served.get(one.account, -1), one.number)
         )
-        return first is turn and (not turn.alone or self._being_read.total() == 0)
+        return first is turn and not (turn.alone and self._reading)
 
     def _is_here(self, account: Hashable) -> bool:
-        return self._being_read[account] > 0 or any(one.account == account for one in self._waiting)
+        return any(one.account == account for one in (*self._reading.values(), *self._waiting))
 
-    def _give_back(self, child: Child, good: bool, account: Hashable, alone: bool) -> None:
+    def _give_back(self, child: Child, good: bool) -> None:
         if not good:
             child.kill()
         with self._changed:
-            self._being_read[account] -= 1
-            self._being_read += Counter()  # keeps only the accounts with a document that is being read
-            if alone:
-                self._alone = False
+            self._reading.pop(child, None)
             if good and child in self._children:
                 child.busy_until = None
                 self._idle.append(child)
@@ -230,7 +225,7 @@ class IntakePool:
         while not self._closing.is_set():
             self._drop_lost_children()
             with self._changed:
-                needed = min(self._size, max(1, self._being_read.total() + len(self._waiting)))
+                needed = min(self._size, max(1, len(self._reading) + len(self._waiting)))
                 if len(self._children) >= needed:
                     if not self._changed.wait(_IDLE_SECONDS):
                         self._drop_idle_child()
@@ -276,6 +271,8 @@ class IntakePool:
             late = [child for child in self._children if child.busy_until is not None and child.busy_until < now]
             self._idle = [child for child in self._idle if child not in dead and child not in late]
             self._children.difference_update(dead, late)
+            for child in late:
+                self._reading.pop(child, None)
         for child in (*dead, *late):
             with contextlib.suppress(OSError):
                 child.kill()
