@@ -82,13 +82,11 @@ def decide(facts: Facts, draw: Callable[[float, float], float] = random.uniform)
         return Stop(facts.category, facts.code)
     delay = _delay(facts, draw)
     at = facts.now + timedelta(seconds=delay)
-    no_attempt_fits = at + timedelta(seconds=facts.attempt_seconds) > facts.deadline
-    if not facts.counts and no_attempt_fits and facts.retry_after_seconds is None:
-        return Stop(facts.category, facts.code)  # whatever delay was drawn: the cause must not depend on chance
-    if at >= facts.deadline:
+    # What was refused unbilled ends with its own cause, whatever delay was drawn: the cause must not depend on chance.
+    if at >= facts.deadline and (facts.counts or facts.retry_after_seconds):
         code = "asked_to_wait_too_long" if facts.retry_after_seconds else "no_time_for_another_attempt"
         return Stop(Category.DEADLINE, code)
-    if not facts.counts and no_attempt_fits:
+    if not facts.counts and at + timedelta(seconds=facts.attempt_seconds) > facts.deadline:
         return Stop(facts.category, facts.code)
     return RetryIn(delay)
 
