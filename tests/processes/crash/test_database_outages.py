@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -52,84 +53,84 @@ def test_connections_cut_while_the_provider_works_cost_no_second_request(site: O
         assert here.outcomes(job) == ["succeeded"]
 
 
+@dataclass(frozen=True)
+class Outage:
+    """A site on a PostgreSQL of its own, which a test may stop and start."""
+
+    server: Server
+    addresses: dict[str, str]
+    database: Database
+    account_id: uuid.UUID
+
+    def stop(self) -> None:
+        self.database.close()
+        self.server.stop()
+
+    def start(self) -> None:
+        self.server.start()
+
+
 @pytest.fixture
-def own_postgresql() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
-    """Yield a PostgreSQL that a test may stop: its URL, and functions that stop and start it."""
+def outage(addresses: dict[str, str], queue: DeliveryQueue) -> Iterator[Outage]:
     with temporary_directory() as directory:
         server = Server(Path(directory) / "postgresql", throwaway=True)
         try:
             server.start()
-            yield server.address, server.stop, server.start
+            ours = {**addresses, "DATABASE_URL": server.address}
+            factories.migrate(ours)
+            with Database(factories.settings(ours), "waybill-test") as database:
+                with database.transaction() as session:
+                    account_id = factories.make_account(session)
+                yield Outage(server, ours, database, account_id)
         finally:
             server.stop()
             server.remove()
 
 
 @pytest.mark.crash
-def test_a_paid_answer_is_saved_when_the_database_is_back(
-    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
-    addresses: dict[str, str],
-    queue: DeliveryQueue,
-) -> None:
-    address, stop, start = own_postgresql
-    ours = {**addresses, "DATABASE_URL": address}
-    factories.migrate(ours)
-    database = Database(factories.settings(ours), "waybill-test")
-    with database.transaction() as session:
-        account_id = factories.make_account(session)
+def test_a_paid_answer_is_saved_when_the_database_is_back(outage: Outage) -> None:
     with FakeProvider() as fake:
         fake.script([{"mode": "gate"}])
-        with worker(ours, **asking(fake)) as running:
-            here = Site(fake, database, account_id, ours, running)
+        with worker(outage.addresses, **asking(fake)) as running:
+            here = Site(fake, outage.database, outage.account_id, outage.addresses, running)
             job = here.submit()
             fake.wait_for_requests(1)
-            database.close()
-            stop()
+            outage.stop()
             fake.release()
             running.wait_for_log("database.out_of_reach")
-            start()
+            outage.start()
             here.wait_for(job, State.SUCCEEDED)
             assert here.outcomes(job) == ["succeeded"]
             after = here.submit(b"a text handed in after the restart")
             here.wait_for(after, State.SUCCEEDED)
             assert len(fake.requests) == 2
-    database.close()
 
 
 @pytest.mark.crash
-def test_an_outage_longer_than_the_lease_costs_no_worker_its_claims(
-    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
-    addresses: dict[str, str],
-    queue: DeliveryQueue,
-) -> None:
-    address, stop, start = own_postgresql
-    ours = {**addresses, "DATABASE_URL": address}
-    factories.migrate(ours)
-    database = Database(factories.settings(ours), "waybill-test")
-    with database.transaction() as session:
-        account_id = factories.make_account(session)
+def test_an_outage_longer_than_the_lease_costs_no_worker_its_claims(outage: Outage) -> None:
     quick = {"LEASE_SECONDS": 1.5, "SWEEP_SECONDS": 0.2}
     with FakeProvider() as fake:
         fake.script([{"mode": "gate"}])
-        with worker(ours, **asking(fake, **quick)) as first, worker(ours, **asking(fake, **quick)) as second:
-            here = Site(fake, database, account_id, ours, first)
+        with (
+            worker(outage.addresses, **asking(fake, **quick)) as first,
+            worker(outage.addresses, **asking(fake, **quick)) as second,
+        ):
+            here = Site(fake, outage.database, outage.account_id, outage.addresses, first)
             jobs = [here.submit(f"Report {number}.".encode()) for number in range(6)]
             fake.wait_for_requests(6)
-            database.close()
-            stop()
+            outage.stop()
             stopped_at = time.monotonic()
             factories.wait_until(lambda: time.monotonic() > stopped_at + 4)
-            start()
+            outage.start()
             for one in (first, second):
-                factories.wait_until(lambda one=one: is_beating(database, one))
+                factories.wait_until(lambda one=one: is_beating(outage.database, one))
             fake.release()
             for job in jobs:
                 here.wait_for(job, State.SUCCEEDED)
             assert [here.outcomes(job) for job in jobs] == [["succeeded"]] * 6
             assert len(fake.requests) == 6
-            with database.transaction() as session:
+            with outage.database.transaction() as session:
                 assert job_views.orphans(session) == 0
-    database.close()
 
 
 def is_beating(database: Database, worker: Process) -> bool:
@@ -166,16 +167,9 @@ def set_read_only(database: Database, name: str, change: str) -> None:
 
 
 @pytest.mark.crash
-def test_a_worker_that_is_stopped_while_the_database_is_away_ends_as_asked(
-    own_postgresql: tuple[str, Callable[[], None], Callable[[], None]],
-    addresses: dict[str, str],
-    queue: DeliveryQueue,
-) -> None:
-    address, stop, _ = own_postgresql
-    ours = {**addresses, "DATABASE_URL": address}
-    factories.migrate(ours)
-    with worker(ours, SHUTDOWN_GRACE_SECONDS=2) as running:
-        stop()
+def test_a_worker_that_is_stopped_while_the_database_is_away_ends_as_asked(outage: Outage) -> None:
+    with worker(outage.addresses, SHUTDOWN_GRACE_SECONDS=2) as running:
+        outage.stop()
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.log
         assert "Traceback" not in running.log

@@ -117,7 +117,7 @@ def test_a_killed_workers_job_runs_again_long_before_its_lease_ends(
 
 
 @pytest.mark.crash
-def test_a_killed_workers_job_runs_again_and_both_attempts_are_kept(
+def test_a_killed_workers_job_is_taken_back_within_the_lease_and_two_seconds_and_runs_again(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> None:
     lease = 3
@@ -130,11 +130,13 @@ def test_a_killed_workers_job_runs_again_and_both_attempts_are_kept(
             first = fake.wait_for_requests(1)[0]
             with worker(addresses, **settings) as other:
                 victim.signal(signal.SIGKILL)
+                killed_at = time.time()
                 victim.wait()
                 second = fake.wait_for_requests(2, timeout=lease + 8)[1]
                 factories.wait_until(lambda: saved(database, job_id), what=other.log)
     assert second.at > first.at
     with database.transaction() as session:
         lost, again = job_views.attempts_of(session, job_id)
+        assert lost.ended_at is not None and lost.ended_at.timestamp() - killed_at <= lease + 2
         assert (lost.outcome, lost.number) == ("lost", 1)
         assert (again.outcome, again.number) == ("succeeded", 1)
