@@ -32,7 +32,7 @@ class JobError(Exception):
     """Raised when work on a job fails in a way that has been classified.
 
     `category` decides what happens next. `code` is a short machine word that selects the exact sentence
-    (`insufficient_quota`, `locked_with_password`); None if the category is enough. Neither holds text of a user or a
+    (`insufficient_quota`, `locked`); None if the category is enough. Neither holds text of a user or a
     provider.
     """
 

@@ -1,4 +1,4 @@
-"""What operations were answered: an answer is a promise too, so it must agree with the rows and with other answers."""
+"""Answers that operations got: an answer is a promise, too, so it must agree with the rows and with other answers."""
 
 from __future__ import annotations
 

@@ -162,12 +162,12 @@ def take_everything() -> ResponseReturnValue:
     if not slots.acquire(blocking=False):
         return account_page(errors={"export": messages.EXPORTS_FULL}), 503
     with transaction() as database:
-        turn = export.begin(database, account.id)
-    if turn is None:
+        lock = export.begin(database, account.id)
+    if lock is None:
         slots.release()
         return account_page(errors={"export": messages.EXPORT_UNDER_WAY}), 409
     response = Response(
-        stream_with_context(export.archive(account, turn, language_code=language())),
+        stream_with_context(export.archive(account, lock, language_code=language())),
         mimetype="application/zip",
         headers={"Content-Disposition": attachment_header("waybill-export.zip")},
     )
@@ -177,7 +177,7 @@ def take_everything() -> ResponseReturnValue:
     def release() -> None:  # also runs if the browser disconnects before the first byte
         slots.release()
         with app.app_context(), transaction() as database:
-            export.end(database, turn)
+            export.end(database, lock)
 
     log.info("account.exported", account=account.id.hex)
     return response

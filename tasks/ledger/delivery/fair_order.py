@@ -1,8 +1,8 @@
 """Decides whose job is sent next: accounts take turns, so that 200 files of one user do not hold up another's one file.
 
-The queue itself is first in, first out. So it is kept short: it holds one message for each free slot and `SPARE` more,
-and which deliveries get there is decided here. The jobs of an account are numbered in the order of their creation,
-starting after those that it has in progress. The lowest number, its turn, is sent first.
+The queue itself is first in, first out. So it is kept short: it holds one message for each free slot and `PREFETCH`
+more, and which deliveries get there is decided here. The jobs of an account are numbered in the order of their
+creation, starting after those that it has in progress. The lowest number, its turn, is sent first.
 """
 
 from __future__ import annotations

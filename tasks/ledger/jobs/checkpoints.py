@@ -28,7 +28,7 @@ def save(session: Session, claim: Claim, step: str, saved: SavedStep, *, next_st
     """Save the answer of a step and update the progress that pages show, in one transaction.
 
     A step that was saved before keeps its first answer: it was paid for, and a page may have shown it. Raises ClaimLost
-    or CancelAsked.
+    or CancelRequested.
     """
     progress(session, claim, step=next_step, done=done, total=total)
     session.execute(

@@ -94,7 +94,7 @@ def claim(
 
 
 def progress(session: Session, claim: Claim, *, step: str, done: int, total: int) -> None:
-    """Record the present step and how much of it is measured as done. Raises ClaimLost or CancelAsked."""
+    """Record the present step and how much of it is measured as done. Raises ClaimLost or CancelRequested."""
     row = change_state(
         session, Event.CHECKPOINT, claim.job_id, claim=claim, step=step, progress_done=done, progress_total=total
     )
@@ -103,9 +103,9 @@ def progress(session: Session, claim: Claim, *, step: str, done: int, total: int
 
 
 def _refused_progress(session: Session, claim: Claim) -> CancelRequested | ClaimLost:
-    """Return CancelAsked if the claim is valid but the job is to be cancelled, otherwise ClaimLost.
+    """Return CancelRequested if the claim is valid but the job is to be cancelled, otherwise ClaimLost.
 
-    After CancelAsked the worker hands the job back, and that ends it at once.
+    After CancelRequested the worker hands the job back, and that ends it at once.
     """
     cancelling = session.execute(
         select(Job.id).where(

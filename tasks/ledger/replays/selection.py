@@ -60,7 +60,7 @@ class Group:
 
 
 def evaluate(session: Session, queue: str, choice: Choice) -> list[Verdict]:
-    """Return what a replay of these jobs would do, job by job, the oldest first, at most `MOST_AT_ONCE`."""
+    """Return what a replay of these jobs would do, job by job, the oldest first, at most `MAX_JOBS`."""
     chosen = select(Job.id).where(Job.queue == queue)
     if choice.category is None:
         chosen = chosen.where(Job.id.in_(choice.jobs))

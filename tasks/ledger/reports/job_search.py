@@ -1,7 +1,7 @@
 """The operators' list of all jobs: filters, pages, and the search for one job. Nothing here writes.
 
 A page costs the same wherever it is in the list and whatever its filters are. Each filter has an index in the order of
-the list. Of several filters, the one that matches the fewest jobs selects by its index, and at most `MOST_LOOKED_AT` of
+the list. Of several filters, the one that matches the fewest jobs selects by its index, and at most `MAX_CHECKED` of
 these jobs are checked for one page. If that does not fill the page, the page says so, and the next begins there.
 """
 
@@ -118,7 +118,7 @@ def _ages(requested: JobFilters) -> list[ColumnElement[bool]]:
 
 
 def _fewest(session: Session, filters: dict[str, Any], within: list[ColumnElement[bool]]) -> str | None:
-    """Return the filter that matches the fewest jobs, counted up to `MOST_LOOKED_AT`. Returns None without a filter."""
+    """Return the filter that matches the fewest jobs, counted up to `MAX_CHECKED`. Returns None without a filter."""
     if len(filters) < 2:
         return next(iter(filters), None)
     matches = {}

@@ -1,4 +1,4 @@
-"""What the background loops of a worker do. A loop whose transaction fails tries again at its next turn."""
+"""Operations of the background loops of a worker. A loop whose transaction fails tries again at its next turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do on their pages or with their commands."""
+"""Operations of operators, by their pages or commands."""
 
 from __future__ import annotations
 

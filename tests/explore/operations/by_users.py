@@ -1,4 +1,4 @@
-"""What people do on the site, by its pages or its API. A request whose transaction fails answers with an error."""
+"""Operations of people, by the pages or the API. A request whose transaction fails answers with an error."""
 
 from __future__ import annotations
 

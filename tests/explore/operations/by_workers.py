@@ -1,4 +1,4 @@
-"""What a worker does with a job: claim it, call the provider, save, and end the attempt.
+"""Operations of a worker on a job: claim it, call the provider, save, and end the attempt.
 
 Each operation that shows a claim exists twice: `succeed` shows the claim that is held, and `late_succeed` shows one
 that was lost. A worker repeats each of these transactions when the database fails it.
