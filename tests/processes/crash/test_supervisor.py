@@ -240,7 +240,7 @@ def test_a_small_site_that_is_stopped_and_started_under_load_loses_nothing(
     assert states == ["succeeded"]
     assert crowd.refusals == []
     # The numbers in docs/deploy.md for a web process and a worker, twice during a deploy.
-    assert 8 < peak.in_postgresql <= 2 * (4 + 4) < SMALLEST_PLAN
+    assert 8 < peak.in_postgresql <= 2 * (4 + 5) < SMALLEST_PLAN
     assert 7 < peak.in_redis <= 2 * (2 + 5) < SMALLEST_PLAN
     for container in (first, second, third):
         assert "too many connections" not in container.log and "max number of clients" not in container.log

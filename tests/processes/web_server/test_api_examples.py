@@ -31,9 +31,9 @@ def blocks(text: str, language: str) -> list[str]:
     return found
 
 
-def run(arguments: list[str], site: ProgrammedSite, where: Path) -> str:
+def run(arguments: list[str], site: ProgrammedSite, where: Path, **more: str) -> str:
     """Run the program and return its output. Fails with the whole output if the program fails."""
-    variables = factories.environment({}, SITE=site.address, TOKEN=site.token, NO_PROXY="*")
+    variables = factories.environment({}, SITE=site.address, TOKEN=site.token, NO_PROXY="*", **more)
     ended = subprocess.run(
         arguments, cwd=where, env=variables, capture_output=True, text=True, timeout=200, check=False
     )
@@ -62,6 +62,9 @@ def test_the_curl_of_both_guides_works(programmed_site: ProgrammedSite, tmp_path
 @pytest.mark.timeout(240)
 def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: Path) -> None:
     """Run schemathesis. For a longer run, use the same command with more examples and another seed."""
+    with programmed_site.database.transaction() as session:
+        failed = factories.submit(session, programmed_site.account_id, b"a text that fails").job_id
+        transitions.fail(session, factories.claim(session, failed), category=Category.QUOTA)
     output = run(
         [
             str(SCHEMATHESIS),
@@ -72,6 +75,7 @@ def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: P
         ],
         programmed_site,
         tmp_path,
+        FAILED_JOB=str(failed),
     )
     assert "No issues found" in output
     tried = re.search(r"(\d+) generated, (\d+) passed", output)
