@@ -18,7 +18,7 @@ export LINT
 # A .venv that came here with a copy of the folder from another machine is no good.
 $(shell [ -x $(BIN)/python ] || rm -f $(VENV)/installed)
 
-# Without it each of the many processes of a run would compile the project anew.
+# Without it each of the many processes of a run would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo check test newcomer drills chaos explore screenshots lint words settings lock clean
@@ -65,7 +65,7 @@ chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at r
 explore: $(VENV)/installed ## try the orders in which the ledger's operations can meet, for MINUTES=2; SEED=… draws others
 	$(BIN)/python -m tests.explore.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1)
 
-screenshots: $(VENV)/installed ## take the pictures in docs/img anew; needs Chromium: docs/pictures.md
+screenshots: $(VENV)/installed ## take the pictures in docs/img again; needs Chromium: docs/pictures.md
 	$(BIN)/python -m tests.screenshots
 
 words: $(VENV)/installed ## find all texts for people, and bring the catalogues in tasks/i18n/ up to them
@@ -74,10 +74,10 @@ words: $(VENV)/installed ## find all texts for people, and bring the catalogues 
 	  $(BIN)/pybabel --quiet update --no-fuzzy-matching --ignore-obsolete --omit-header --width 120 -i "$$words" -l $$language \
 	  -o tasks/i18n/$$language.po; done
 
-settings: $(VENV)/installed ## write docs/settings.md anew from tasks/settings/__init__.py
+settings: $(VENV)/installed ## write docs/settings.md from tasks/settings/__init__.py
 	$(BIN)/python -m tasks settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 
-lock: $(VENV)/installed ## write the lock files anew from pyproject.toml
+lock: $(VENV)/installed ## write the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --upgrade pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

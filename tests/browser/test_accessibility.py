@@ -67,14 +67,14 @@ def site(module_site: StillSite) -> StillSite:
 
 
 def opened(chromium: Browser, site: StillSite, account: uuid.UUID | None) -> Page:
-    """A page of this person that can be looked at; None: of nobody in particular."""
+    """Return a page of this person, with axe in it; None opens it signed out."""
     window = site.window(chromium, account)
     session_and_axe.bring_axe(window)
     return window.new_page()
 
 
 def look(page: Page, name: str) -> list[str]:
-    """What is wrong with the page that is shown, for any of these people."""
+    """Return what is wrong with the page, for any of these people."""
     page.set_viewport_size({"width": 1280, "height": 800})
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     found = session_and_axe.faults(page)

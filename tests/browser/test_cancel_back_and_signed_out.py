@@ -153,7 +153,7 @@ def slow_server(database: Database) -> Iterator[None]:
 
 
 def held_up(database: Database) -> int:
-    """How many requests wait for it."""
+    """Return how many requests wait for it."""
     with database.transaction() as session:
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 
 class Watch:
-    """What a page asked for."""
+    """Record the requests of a page."""
 
     def __init__(self, page: Page) -> None:
         self.requests: list[str] = []
@@ -107,7 +107,7 @@ ADD = "document.body.append(Object.assign(document.createElement('{}'), {{{}}}))
 def test_nothing_that_a_browser_complains_about_goes_by_unheard(
     page: Page, live_site: LiveSite, complaints: Complaints
 ) -> None:
-    """What every other test here relies on."""
+    """Check what every other test here relies on."""
     page.goto("/account")
     assert complaints.heard == []
     faults = {

@@ -27,7 +27,7 @@ from webapp.local.services import temporary_directory
 
 SHARE_OF_PAIRS, SHARE_OF_TRIPLES, SHARE_OF_LIVES = 0.6, 0.15, 0.25
 AT_ONCE = 15
-"""How many of a start state are run before the next one, since building a start state takes time."""
+"""Schedules that run on one start state before the next is built, since building it takes time."""
 MAX_SCHEDULES, MAX_SCHEDULES_OF_TRIPLE = 150, 60
 RULES = 50
 Chosen = tuple[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""What calls cost, what of it was wasted, and what is not known."""
+"""The cost of calls, the part of it that was wasted, and the part that is not known."""
 
 from __future__ import annotations
 

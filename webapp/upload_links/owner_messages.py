@@ -21,7 +21,7 @@ LIVES: Mapping[str, tuple[int, str]] = {
     "month": (30 * 24 * 3600, lazy("30 days")),
     "year": (365 * 24 * 3600, lazy("a year")),
 }
-"""How long a new link may live: the word in the form, seconds, and what a person reads."""
+"""List how long a new link may live: the value in the form, the seconds, and the label."""
 REVOKED = lazy("The link has been revoked and no longer works. You keep the documents.")
 NAME_MISSING = lazy("Give the link a name, so you can tell later where it is used.")
 LIFE_WRONG = lazy("Choose how long the link is valid.")

@@ -20,7 +20,7 @@ from tasks.ledger.models import Job, JobEvent, LeftResponse, ProviderCall
 from tasks.ledger.states import CallOutcome, Event, State
 
 LOST_CALLS_ALLOWED = 1
-"""How many calls of a step may be lost without an answer before its job fails: each is repeated once at most."""
+"""Limits how many calls of a step may be lost without a response before its job fails: one is repeated once."""
 CUT_OFF = "output_limit"  # the code of a call whose response was cut off by the provider's limit
 
 

@@ -80,7 +80,7 @@ def test_a_document_that_kills_its_worker_alone_is_condemned(database: Database,
         job = job_views.any_job(session, job_id)
         assert job is not None and (job.error_category, job.error_code) == ("crashed", "interrupted_too_often")
         assert transitions.replay(session, job_id, deadline_seconds=60, more_attempts=3, cause="test") is State.QUEUED
-    assert isinstance(claim(database, job_id), Claim), "put back by a person, it begins anew"
+    assert isinstance(claim(database, job_id), Claim), "put back by a person, it begins again"
 
 
 def test_interruptions_wait_longer_each_time(database: Database, account_id: uuid.UUID) -> None:

@@ -1,4 +1,4 @@
-"""What mails say, how webhooks are signed, and which settings go together."""
+"""The text of mails, the signature of webhooks, and the settings that go together."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_no_way_of_writing_this_machine_gets_through(host: str) -> None:
 
 
 def answers(*addresses: str):
-    """What a resolver gives for these."""
+    """Return what a resolver returns for these addresses."""
 
     def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
         if not addresses:

@@ -1,4 +1,4 @@
-"""What libraries say is logged without the words they were given."""
+"""Libraries' log lines appear without the values that they were given."""
 
 from __future__ import annotations
 

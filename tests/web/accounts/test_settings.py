@@ -59,7 +59,7 @@ def test_a_new_password_ends_the_other_sessions_and_no_token(app: Flask, registe
     assert (answer.status_code, answer.location) == (303, "/account")
     assert "You have been signed out on all other devices" in registered.get("/account").text
     with registered.client.session_transaction() as session:
-        assert session["csrf_token"] != before, "a session of its own, made anew"
+        assert session["csrf_token"] != before, "a session of its own, made new"
     assert not is_signed_in(elsewhere)
     assert Program(app, token).ask("GET", "/jobs").status_code == 200
     assert Browser(app).post("/login", {"email": "ada@example.org", "password": PASSWORD}).status_code == 401
