@@ -22,6 +22,7 @@ from tasks.ledger.calls import calls
 from tasks.ledger.errors import AttemptTimedOut, Category, ClaimLost, JobError
 from tasks.ledger.jobs import checkpoints, failures, transitions
 from tasks.ledger.jobs.checkpoints import SavedStep
+from tasks.ledger.models import Document
 from tasks.ledger.reports import job_views
 from tasks.ledger.states import READ_STEP, Outcome, State
 from tasks.observability import sentry
@@ -116,8 +117,11 @@ class AttemptRunner:
         return state
 
     def _read(self, workflow: Workflow) -> SavedStep:
-        self._persist(lambda session: transitions.progress(session, self.claim, step=READ_STEP, done=0, total=0))
-        original = self._persist(lambda session: job_views.original_of(session, self.claim.job_id, None))
+        def load(session: Session) -> Document | None:
+            transitions.progress(session, self.claim, step=READ_STEP, done=0, total=0)
+            return job_views.original_of(session, self.claim.job_id, None)
+
+        original = self._persist(load)
         if original is None or original.content is None:
             raise JobError(Category.INVALID_DOCUMENT, "deleted")
         limits = Limits(
