@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
+import psycopg
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -28,11 +30,13 @@ LOCK_WAIT_SECONDS = 5.0
 """Limits how long a statement waits for a lock. Where it must be longer, it is tried again."""
 IDLE_SECONDS = 10.0
 """Limits how long a transaction may be idle before the server ends it."""
+SINGLE_STATEMENT = "single_statement"
+"""Names the execution option of a connection that needs no transaction, since it runs one statement that reads."""
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
 def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
-    """Return the options of every engine: a small pool, liveness checks, nothing that needs session state.
+    """Return the options of every engine: a small pool, and nothing that needs session state.
 
     Prepared statements are off, since a pooler in transaction mode loses them between transactions.
     """
@@ -40,27 +44,61 @@ def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
         "pool_size": settings.database_pool_size,
         "max_overflow": 0,
         "pool_timeout": 20,
-        "pool_pre_ping": True,
         "pool_recycle": 300,
         "hide_parameters": True,  # a failing INSERT of a document must not print the document
         "connect_args": {"prepare_threshold": None, "connect_timeout": 5, "application_name": application_name},
     }
 
 
-def end_forsaken_transactions(engine: Engine) -> None:
-    """Let the server end each transaction of this engine that is idle for IDLE_SECONDS, or waits for a lock too long.
+def begin_transactions(engine: Engine, *, has_session: bool) -> None:
+    """Begin each transaction of this engine in one round trip, with limits, on a connection that is alive.
 
-    A process that freezes in a transaction, or whose machine is gone, keeps its locks for as long as the server keeps
-    its connection, and all others wait for them. Each transaction sets the timeout again, since behind a pooler a
-    setting of the session does not last.
+    The limits let the server end a transaction that is idle for IDLE_SECONDS, or waits for a lock too long. A process
+    that freezes in a transaction, or whose machine is gone, keeps its locks for as long as the server keeps its
+    connection, and all others wait for them. `has_session` False: behind a pooler a setting of the session does not
+    last, so each transaction sets them. A statement with the option SINGLE_STATEMENT has no transaction around it.
     """
-
     idle, lock = round(IDLE_SECONDS * 1000), round(LOCK_WAIT_SECONDS * 1000)
-    both = f"SET LOCAL idle_in_transaction_session_timeout = {idle}; SET LOCAL lock_timeout = {lock}"
+    scope = "SET SESSION" if has_session else "SET LOCAL"
+    limits = f"{scope} idle_in_transaction_session_timeout = {idle}; {scope} lock_timeout = {lock}"
+
+    @event.listens_for(engine, "connect")
+    def leave_the_beginning_to_us(connection: Any, *_: object) -> None:
+        connection.autocommit = True
+        if has_session:
+            connection.execute(limits)
+
+    @event.listens_for(engine, "checkout")
+    def refuse_ended(connection: Any, *_: object) -> None:
+        if _has_ended(connection):
+            raise DisconnectionError
 
     @event.listens_for(engine, "begin")
-    def set_timeout(connection: Connection) -> None:
-        connection.exec_driver_sql(both)
+    def begin_with_limits(connection: Connection) -> None:
+        if connection.get_execution_options().get(SINGLE_STATEMENT):
+            return
+        driver: Any = connection.connection.dbapi_connection
+        # Another isolation level, as a backup has, is begun by the driver.
+        statements = [*(["BEGIN"] if driver.autocommit else []), *([] if has_session else [limits])]
+        if statements:
+            connection.exec_driver_sql("; ".join(statements))
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Return True if the server has closed this idle connection.
+
+    An idle connection has nothing to read until the server says something, or ends. So one that lives costs no round
+    trip, and one that ends is asked what it was.
+    """
+    waiting = select.poll()
+    waiting.register(connection.pgconn.socket, select.POLLIN)
+    if not waiting.poll(0):
+        return False
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error:
+        return True
+    return False
 
 
 def let_it_idle(connection: Connection) -> None:
@@ -84,7 +122,7 @@ class Database:
         if pool_size is not None:
             options["pool_size"] = pool_size
         self.engine = create_engine(settings.sqlalchemy_url, **options)
-        end_forsaken_transactions(self.engine)
+        begin_transactions(self.engine, has_session=settings.has_database_session)
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
 
     @contextmanager

@@ -7,7 +7,7 @@ from datetime import timedelta
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from tasks.database import end_forsaken_transactions, engine_options
+from tasks.database import begin_transactions, engine_options
 from tasks.observability import sentry, tracing
 from tasks.settings import Settings
 from tasks.startup import loading
@@ -38,7 +38,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["RATELIMIT_STORAGE_URI"] = "redis://"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"connection_pool": connection.connection_pool}
     proxy_faults.init_app(app, without_cookies=WITHOUT_COOKIES)
-    _extend(app)
+    _extend(app, settings)
     errors.init_app(app)
     security.init_app(app)
     static_files.init_app(app)
@@ -72,12 +72,12 @@ def _configure(app: Flask, settings: Settings) -> None:
     )
 
 
-def _extend(app: Flask) -> None:
+def _extend(app: Flask, settings: Settings) -> None:
     htmx.init_app(app)
     request_body.init_app(app)
     db.init_app(app)
     with app.app_context():
-        end_forsaken_transactions(db.engine)
+        begin_transactions(db.engine, has_session=settings.has_database_session)
     migrate.init_app(app, directory="webapp/migrations")
     csrf.init_app(app)
     login.init_app(app, add_context_processor=False)  # it would query the database for every error page

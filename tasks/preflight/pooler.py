@@ -44,7 +44,7 @@ def is_behind_transaction_pooler(settings: Settings) -> bool:
 
 def _engine(settings: Settings) -> Engine:
     options = engine_options(settings, "waybill-preflight")
-    for name in ("pool_size", "max_overflow", "pool_timeout", "pool_pre_ping", "pool_recycle"):
+    for name in ("pool_size", "max_overflow", "pool_timeout", "pool_recycle"):
         del options[name]
     return create_engine(settings.sqlalchemy_url, poolclass=NullPool, **options)
 

@@ -186,6 +186,11 @@ class Settings(BaseSettings):
         return parse_prices(self.model_prices)
 
     @property
+    def has_database_session(self) -> bool:
+        """Return True if a connection is a session of PostgreSQL, so that what it sets lasts. A pooler shares it."""
+        return self.database_pooler == "none"
+
+    @property
     def job_timeout_seconds(self) -> int:
         """Return when RQ gives up on a delivery: a third of the way from the attempt's end to the reservation's."""
         return math.ceil(self.attempt_seconds + max(1.0, (self.reservation_seconds - self.attempt_seconds) / 3))

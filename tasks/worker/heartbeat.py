@@ -126,7 +126,7 @@ class Heartbeat:
                 slots=self._slots,
                 gap_seconds=settings.renewal.gap_seconds,
                 unrenewed=renewal.unrenewed,
-                has_session=settings.database_pooler == "none",
+                has_session=settings.has_database_session,
             )
         if renewal.unrenewed:
             log.warning("heartbeat.unrenewed", jobs=[job_id.hex for job_id in renewal.unrenewed])

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from flask import Flask
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -15,6 +14,7 @@ from tasks import database as database_module
 from tasks.database import Database, is_out_of_reach, let_it_idle
 from tasks.settings import Settings
 from tests.support import factories
+from webapp import create_app
 from webapp.database import transaction
 
 PATIENCE_SECONDS = 0.4
@@ -61,7 +61,7 @@ def test_control_without_the_limit_it_keeps_its_locks(
 ) -> None:
     with database.transaction() as session:
         job = factories.submit(session, account_id).job_id
-    monkeypatch.setattr(database_module, "end_forsaken_transactions", lambda engine: None)
+    monkeypatch.setattr(database_module, "IDLE_SECONDS", 0)
     with Database(settings, "waybill-frozen") as unguarded, unguarded.transaction() as frozen:
         frozen.execute(LOCK, {"id": job})
         assert not gets_it(database, job, within_seconds=3 * PATIENCE_SECONDS)
@@ -73,12 +73,15 @@ def test_a_process_that_reads_from_a_pipe_may_idle(impatient: None, database: Da
         assert connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one() == "0"
 
 
-def test_the_web_part_sets_the_limit_in_each_transaction_and_only_there(app: Flask) -> None:
+@pytest.mark.parametrize(("pooler", "between"), [("none", "10s"), ("transaction", "0")])
+def test_the_web_part_sets_the_limit_once_and_behind_a_pooler_in_each_transaction(
+    settings: Settings, pooler: str, between: str
+) -> None:
     shown: Any = text("SHOW idle_in_transaction_session_timeout")
-    with app.app_context():
+    with create_app(settings.model_copy(update={"database_pooler": pooler})).app_context():
         for _ in range(2):
             with transaction() as session:
                 assert session.execute(shown).scalar_one() == "10s"
                 connection = session.connection().connection.driver_connection
         assert connection is not None
-        assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
+        assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == (between,)
