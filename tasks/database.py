@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import psycopg
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
@@ -20,6 +21,7 @@ from tasks.settings import Settings, SettingsWrong
 log = structlog.get_logger()
 T = TypeVar("T")
 UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
+NOT_DECLARED = "DATABASE_POOLER: set it to transaction if a pooler in transaction mode is there."
 PASSING = ("08", "25006", "40001", "40P01", "53", "55P03", "57P")
 """List the SQLSTATEs, or their beginnings, of trouble that passes.
 
@@ -30,16 +32,17 @@ LOCK_WAIT_SECONDS = 5.0
 """Limits how long a statement waits for a lock. Where it must be longer, it is tried again."""
 IDLE_SECONDS = 10.0
 """Limits how long a transaction may be idle before the server ends it."""
+PREPARED_AFTER = 3
+"""Executions of a statement on a connection before it is prepared there."""
+UNPREPARED = ("26000", "42P05", "0A000")
+"""List the SQLSTATEs of a prepared statement that the server does not know, has twice, or that a migration changed."""
 SINGLE_STATEMENT = "single_statement"
 """Names the execution option of a connection that needs no transaction, since it runs one statement that reads."""
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
 def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
-    """Return the options of every engine: a small pool, and nothing that needs session state.
-
-    Prepared statements are off, since a pooler in transaction mode loses them between transactions.
-    """
+    """Return the options of every engine: a small pool, and nothing that needs session state."""
     return {
         "pool_size": settings.database_pool_size,
         "max_overflow": 0,
@@ -56,15 +59,20 @@ def begin_transactions(engine: Engine, *, has_session: bool) -> None:
     The limits let the server end a transaction that is idle for IDLE_SECONDS, or waits for a lock too long. A process
     that freezes in a transaction, or whose machine is gone, keeps its locks for as long as the server keeps its
     connection, and all others wait for them. `has_session` False: behind a pooler a setting of the session does not
-    last, so each transaction sets them. A statement with the option SINGLE_STATEMENT has no transaction around it.
+    last, so each transaction sets them, and no statement is prepared. A pooler that nobody has declared is noticed by
+    the error that it causes; from then on nothing is prepared. A statement with the option SINGLE_STATEMENT has no
+    transaction around it.
     """
     idle, lock = round(IDLE_SECONDS * 1000), round(LOCK_WAIT_SECONDS * 1000)
     scope = "SET SESSION" if has_session else "SET LOCAL"
     limits = f"{scope} idle_in_transaction_session_timeout = {idle}; {scope} lock_timeout = {lock}"
 
+    prepared = {"threshold": PREPARED_AFTER if has_session else None}
+
     @event.listens_for(engine, "connect")
     def leave_the_beginning_to_us(connection: Any, *_: object) -> None:
         connection.autocommit = True
+        connection.prepare_threshold = prepared["threshold"]
         if has_session:
             connection.execute(limits)
 
@@ -72,6 +80,13 @@ def begin_transactions(engine: Engine, *, has_session: bool) -> None:
     def refuse_ended(connection: Any, *_: object) -> None:
         if _has_ended(connection):
             raise DisconnectionError
+
+    @event.listens_for(engine, "handle_error")
+    def prepare_no_more(context: ExceptionContext) -> None:
+        if getattr(context.original_exception, "sqlstate", None) in UNPREPARED:
+            log.warning("database.statement_not_prepared", look_at=NOT_DECLARED)
+            prepared["threshold"] = None
+            context.is_disconnect = True  # every connection is made again, and the caller tries again
 
     @event.listens_for(engine, "begin")
     def begin_with_limits(connection: Connection) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
+from tasks.database import SINGLE_STATEMENT
 from webapp.extensions import db
 
 
@@ -20,3 +22,10 @@ def transaction() -> Iterator[Session]:
     except BaseException:
         session.rollback()
         raise
+
+
+@contextmanager
+def reading() -> Iterator[Connection]:
+    """Lend a connection for a single statement that reads, without a transaction around it."""
+    with db.engine.connect() as connection:
+        yield connection.execution_options(**{SINGLE_STATEMENT: True})

@@ -13,11 +13,12 @@ from functools import cache
 from typing import Any, TypeVar
 
 import redis
-from sqlalchemy import NullPool, TextClause, create_engine, text
+from sqlalchemy import NullPool, TextClause, create_engine, literal, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from tasks.ledger.calls.calls import NewCall
+from tasks.ledger.delivery import fair_order
 from tasks.ledger.jobs import transitions
 from tasks.ledger.jobs.accept import AcceptedJob, Intent, NewDocument, accept_job
 from tasks.ledger.jobs.guarded_update import Claim
@@ -225,6 +226,12 @@ def constraints(session: Session) -> set[tuple[str, str]]:
         for name, definition in session.execute(text(query))
         if "alembic_version" not in f"{name} {definition}"
     }
+
+
+def jobs_before(session: Session, job_id: uuid.UUID) -> int | None:
+    """Return how many jobs come before this one in the queue of the tests."""
+    before: int | None = session.execute(select(fair_order.jobs_before(literal(QUEUE), literal(job_id)))).scalar_one()
+    return before
 
 
 def all_at_once(works: list[Callable[[], T]]) -> list[T | Exception]:

@@ -13,6 +13,7 @@ import pytest
 from argon2 import PasswordHasher
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import event
 from werkzeug.datastructures import FileStorage, MultiDict
 from werkzeug.test import TestResponse, encode_multipart
 
@@ -267,3 +268,18 @@ def rows(database: Database, statement: Any) -> list[Any]:
     """Return the rows of a statement."""
     with database.transaction() as session:
         return list(session.execute(statement).all())
+
+
+@pytest.fixture
+def database_statements(app: Flask) -> Iterator[list[str]]:
+    """Record the statements that the app sends to the database, BEGIN included."""
+    sent: list[str] = []
+
+    def record(*arguments: Any) -> None:
+        sent.append(arguments[2])
+
+    with app.app_context():
+        engine = db.engine
+    event.listen(engine, "before_cursor_execute", record)
+    yield sent
+    event.remove(engine, "before_cursor_execute", record)

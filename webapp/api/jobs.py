@@ -20,12 +20,12 @@ from tasks.ledger.jobs.accept import IdempotencyKeyReused
 from tasks.ledger.keys import reference_of
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView, LaneWait
-from tasks.ledger.reports.poll import poll_state_of
+from tasks.ledger.reports.poll import revision_of
 from tasks.ledger.states import UNFINISHED, State
 from tasks.pricing import Usage
 from webapp.api.blueprint import api
 from webapp.api.requests import ApiOptions, Problem, body_fields, instant, json_response, number_in_query, text_of
-from webapp.database import transaction
+from webapp.database import reading, transaction
 from webapp.http import pagination
 from webapp.http.errors import PAGES, problem
 from webapp.http.long_polling import LONGEST_WAIT_SECONDS, Ended
@@ -174,9 +174,8 @@ def _wait_for_change(job: JobView, known: int, seconds: int) -> Ended:
     account_id = g.account_id
 
     def changed() -> bool:
-        with transaction() as session:
-            poll_state = poll_state_of(session, job.id, account_id)
-        return poll_state is None or poll_state.revision != known
+        with reading() as connection:
+            return revision_of(connection, job.id, account_id) != known
 
     return services().long_poll_slots.wait(changed, seconds)
 

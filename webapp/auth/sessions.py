@@ -9,16 +9,29 @@ from __future__ import annotations
 import time
 import uuid
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from flask import Response, current_app, g, request, session, url_for
 from flask_login import current_user, login_user, logout_user
-from sqlalchemy import delete, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Select,
+    Uuid,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from tasks.database import error_name
 from tasks.ledger.accounts.disabled import is_disabled
+from tasks.ledger.compiled import parameter
 from tasks.ledger.sql_intervals import seconds
 from webapp.auth import known_devices
 from webapp.database import transaction
@@ -58,17 +71,49 @@ def load_account(account_id: str) -> Account | None:
         account: Account | None = database.execute(
             select(Account)
             .join(BrowserSession, BrowserSession.account_id == Account.id)
-            .where(
-                Account.id == key,
-                BrowserSession.id == session_id,
-                BrowserSession.stamp == Account.session_stamp,
-                BrowserSession.seen_at > func.now() - seconds(_life_seconds()),
-                ~is_disabled(Account.id),
-            )
+            .where(Account.id == key, BrowserSession.id == session_id, *_is_valid(seconds(_life_seconds())))
         ).scalar_one_or_none()
     if account is not None:
         locale.prefer(account.language)
     return account
+
+
+def _is_valid(lifetime: ColumnElement[Any]) -> tuple[ColumnElement[bool], ...]:
+    """Return the SQL conditions under which a session grants its account."""
+    return (
+        BrowserSession.stamp == Account.session_stamp,
+        BrowserSession.seen_at > func.now() - lifetime,
+        ~is_disabled(Account.id),
+    )
+
+
+def restrict_to_session(query: Select[Any]) -> Select[Any]:
+    """Restrict a query of one account, its parameter `account_id`, to a valid session of that account.
+
+    The other parameters are those of `parameters_of_session`. So a poll checks the session in its only statement.
+    """
+    lifetime = func.make_interval(0, 0, 0, 0, 0, 0, parameter("lifetime_seconds", Double()))
+    valid = select(BrowserSession.id).join(Account, Account.id == BrowserSession.account_id)
+    return query.where(
+        valid.where(
+            Account.id == parameter("account_id", Uuid()),
+            BrowserSession.id == parameter("session_id", Uuid()),
+            *_is_valid(lifetime),
+        )
+        .correlate(None)
+        .exists()
+    )
+
+
+def parameters_of_session() -> dict[str, object] | None:
+    """Return the account and the session that this browser claims, unchecked, for a restricted query.
+
+    Returns None if it claims none.
+    """
+    session_id, account_id = _id_in(session.get(SESSION)), _id_in(session.get("_user_id"))
+    if session_id is None or account_id is None:
+        return None
+    return {"account_id": account_id, "session_id": session_id, "lifetime_seconds": _life_seconds()}
 
 
 def _id_in(text: object) -> uuid.UUID | None:

@@ -23,14 +23,13 @@ from tasks.workflows import WORKFLOWS, AsCsv
 from webapp.jobs import messages, timeline
 from webapp.jobs.document_facts import BEGINNING, beginning_of, main_measure, what_was_read
 from webapp.jobs.messages import BADGES, Failure
-from webapp.jobs.polling import Poll, is_late, is_queue_away, jobs_before, poll_of
+from webapp.jobs.polling import Poll, is_late, is_queue_away, poll_of
 from webapp.jobs.results.localized import ShownResult, shown
 from webapp.jobs.results.provenance import provenance_of
 from webapp.jobs.status_text import StatusText, status_text
 from webapp.jobs.submission import can_run_again, can_try_again
 from webapp.jobs.timeline import TimelineLine
 from webapp.jobs.usage import reported_usage
-from webapp.jobs.worker_presence import no_worker_seen
 from webapp.jobs.workflow_messages import WorkWords, description_of, title_of, words_of
 from webapp.text.numbers import number
 
@@ -153,11 +152,11 @@ def build_status_page(
     session: Session, job_id: uuid.UUID, account_id: uuid.UUID, settings: Settings, *, with_cost: bool = False
 ) -> StatusPage | None:
     """Return the status page of this account's job. Returns None both for a missing job and for another account's."""
-    poll_state = poll_state_of(session, job_id, account_id)
+    poll_state = poll_state_of(session, job_id, account_id, settings.queue_name)
     job = job_views.job_of(session, job_id, account_id)
     if poll_state is None or job is None:
         return None
-    delay = _delay(session, poll_state, job_id)
+    delay = _delay(poll_state)
     lane = _lane_wait(session, job)
     return StatusPage(
         job=job,
@@ -173,7 +172,7 @@ def build_status_page(
         queue_away=delay.queue_away,
         jobs_ahead=delay.jobs_ahead,
         lane=lane,
-        poll=poll_of(session, poll_state, job, settings),
+        poll=poll_of(poll_state, job, settings),
         result=_result(session, job, account_id),
         can_try_again=can_try_again(job),
         can_run_again=can_run_again(job),
@@ -194,16 +193,13 @@ class _Delay:
     jobs_ahead: int | None
 
 
-def _delay(session: Session, poll_state: PollState, job_id: uuid.UUID) -> _Delay:
+def _delay(poll_state: PollState) -> _Delay:
     late = is_late(poll_state)
     overdue_seconds = poll_state.seconds_overdue if late else None
-    if late and no_worker_seen(session):  # without a worker, neither the queue nor the other jobs are the cause
+    if late and poll_state.no_worker:  # without a worker, neither the queue nor the other jobs are the cause
         return _Delay(overdue_seconds, no_worker=True, queue_away=False, jobs_ahead=None)
     return _Delay(
-        overdue_seconds,
-        no_worker=False,
-        queue_away=is_queue_away(session, poll_state),
-        jobs_ahead=jobs_before(session, poll_state, job_id),
+        overdue_seconds, no_worker=False, queue_away=is_queue_away(poll_state), jobs_ahead=poll_state.jobs_before
     )
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, exists, func, select, text, true, update
+from sqlalchemy import ColumnElement, and_, case, exists, func, literal_column, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from tasks.ledger import sql_intervals
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Delivery, Job, Lane, ProviderCall
-from tasks.ledger.states import CallOutcome, LaneState, State
+from tasks.ledger.states import LaneState, State
 
 PROBE_WAIT_SECONDS = 2.0  # while a probe is out, the other jobs ask again after at most this
 FIRST_COOLING_SECONDS = 2.0  # where the provider asks for no time; doubles with each cool-down in a row
@@ -259,7 +259,7 @@ def _full(session: Session, name: str, limit: int) -> Full | None:
     # One transaction at a time counts, until it commits its call. Otherwise two could both take the last free slot.
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"lane {name}"})
     in_flight = session.execute(
-        select(func.count()).where(ProviderCall.outcome == CallOutcome.OPEN, ProviderCall.lane == name)
+        select(func.count()).where(ProviderCall.outcome == literal_column("'open'"), ProviderCall.lane == name)
     ).scalar_one()
     return Full() if in_flight >= limit else None
 

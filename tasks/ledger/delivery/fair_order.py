@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Subquery, case, func, select, union_all
+from sqlalchemy import ColumnElement, ScalarSelect, Subquery, and_, case, func, literal_column, select, union_all
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_disabled
@@ -29,10 +29,11 @@ SEEN_WITHIN_SECONDS = 60.0
 
 def on_its_way() -> ColumnElement[bool]:
     """Return the SQL condition that a delivery may run now, was sent to the queue, and was not consumed by a claim."""
-    return (Delivery.dispatches > 0) & (Delivery.not_before <= func.now())
+    # A literal, as in the partial index: the plan of a prepared statement does not know the values of its parameters.
+    return (Delivery.dispatches > literal_column("0")) & (Delivery.not_before <= func.now())
 
 
-def _waits_for_its_turn(queue: str) -> ColumnElement[bool]:
+def _waits_for_its_turn(queue: str | ColumnElement[str]) -> ColumnElement[bool]:
     """Return the SQL condition that a delivery is due, may run now, and is not on its way yet (`dispatches` is 0)."""
     not_sent = (Delivery.queue == queue) & (Delivery.dispatches == 0)
     return not_sent & (Delivery.due_at <= func.now()) & (Delivery.not_before <= func.now())
@@ -73,16 +74,20 @@ def needs_no_turn() -> ColumnElement[bool]:
 
 def _slots(session: Session, queue: str) -> int:
     """Return the number of slots of all live workers of the queue."""
-    alive = (Worker.left_at.is_(None), Worker.seen_at > func.now() - seconds(SEEN_WITHIN_SECONDS))
-    return int(session.execute(select(func.sum(Worker.slots)).where(Worker.queue == queue, *alive)).scalar() or 0)
+    return int(session.execute(select(func.sum(Worker.slots)).where(*_is_alive(queue))).scalar() or 0)
 
 
-def _sent(queue: str) -> ScalarSelect[int]:
+def _is_alive(queue: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
+    seen_lately = Worker.seen_at > func.now() - seconds(SEEN_WITHIN_SECONDS)
+    return (Worker.queue == queue, Worker.left_at.is_(None), seen_lately)
+
+
+def _sent(queue: str | ColumnElement[str]) -> ScalarSelect[int]:
     """Return a subquery that counts the deliveries with a message in the queue."""
-    return select(func.count()).where(Delivery.queue == queue, on_its_way()).scalar_subquery()
+    return select(func.count()).where(Delivery.queue == queue, on_its_way()).correlate(None).scalar_subquery()
 
 
-def _in_turn(queue: str) -> Subquery:
+def _in_turn(queue: str | ColumnElement[str]) -> Subquery:
     """Return the deliveries that wait for their turn: `job_id`, and `position` from 1 in the order of sending.
 
     Deliveries of disabled accounts are not among them.
@@ -112,27 +117,34 @@ def next_by_fair_share(session: Session, queue: str, limit: int) -> list[uuid.UU
     return list(session.execute(select(waiting.c.job_id).order_by(waiting.c.position).limit(limit)).scalars())
 
 
-def jobs_before(session: Session, queue: str, job_id: uuid.UUID) -> int | None:
-    """Return how many jobs will begin before this one if no other is handed in.
+def jobs_before(queue: ColumnElement[str], job_id: ColumnElement[uuid.UUID]) -> ColumnElement[int | None]:
+    """Return the SQL expression of how many jobs will begin before this one if no other is submitted.
 
-    Jobs whose messages are in the queue come first, in the order in which they were sent. Returns None if the job does
+    Jobs whose messages are in the queue come first, in the order in which they were sent. It is NULL if the job does
     not wait for its turn, or if more than `MAX_RANKED` deliveries are owed.
     """
     waiting = _in_turn(queue)
-    position = select(waiting.c.position).where(waiting.c.job_id == job_id).scalar_subquery()
+    in_turn = select(waiting.c.position - 1 + _sent(queue)).where(waiting.c.job_id == job_id)
     sent_at = func.coalesce(Delivery.dispatched_at, func.now())  # a message that is being sent right now is the last
-    own_sent_at = select(sent_at).where(Delivery.job_id == job_id, on_its_way()).scalar_subquery()
-    earlier = (sent_at < own_sent_at) | ((sent_at == own_sent_at) & (Delivery.job_id < job_id))
-    sent_earlier = select(func.count()).where(Delivery.queue == queue, on_its_way(), earlier).scalar_subquery()
+    own = select(sent_at.label("sent_at")).where(Delivery.job_id == job_id, on_its_way()).subquery()
+    earlier = (sent_at < own.c.sent_at) | ((sent_at == own.c.sent_at) & (Delivery.job_id < job_id))
+    sent_earlier = (
+        select(func.count(Delivery.job_id))
+        .select_from(own)
+        .outerjoin(Delivery, and_(Delivery.queue == queue, on_its_way(), earlier))
+        .group_by(own.c.sent_at)
+    )
     counted = select(Delivery.job_id).where(Delivery.queue == queue).limit(MAX_RANKED + 1).subquery()
-    too_many = select(func.count() > MAX_RANKED).select_from(counted).scalar_subquery()
-    before: int | None = session.execute(
-        select(
-            case(
-                (too_many, None),
-                (position.is_not(None), position - 1 + _sent(queue)),
-                (own_sent_at.is_not(None), sent_earlier),
-            )
-        )
-    ).scalar_one()
-    return before
+    few = select(func.count() <= MAX_RANKED).select_from(counted).scalar_subquery()
+    before = func.coalesce(in_turn.correlate(None).scalar_subquery(), sent_earlier.correlate(None).scalar_subquery())
+    return case((few, before))
+
+
+def some_are_on_their_way(queue: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the SQL condition that the queue holds a message that no claim has consumed."""
+    return select(Delivery.job_id).where(Delivery.queue == queue, on_its_way()).correlate(None).exists()
+
+
+def no_worker_is_there(queue: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the SQL condition that no worker of the queue was seen lately, so that nobody could take a job."""
+    return ~select(Worker.name).where(*_is_alive(queue)).correlate(None).exists()

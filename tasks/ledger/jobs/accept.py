@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
@@ -212,7 +212,7 @@ def _insert_job(
             deliveries=1,
             deadline_at=func.now() + seconds(terms.deadline_seconds),
         )
-        .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=Job.state != State.CANCELLED)
+        .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=text("state <> 'cancelled'"))
         .returning(Job.id)
     ).scalar_one_or_none()
 

@@ -80,7 +80,7 @@ def test_its_jobs_are_not_sent_to_the_queue_and_others_are_not_held_up(
     theirs = submitted(database, other)
     with database.transaction() as session:
         assert fair_order.next_by_fair_share(session, factories.QUEUE, 10) == [theirs]
-        assert fair_order.jobs_before(session, factories.QUEUE, theirs) == 0
+        assert factories.jobs_before(session, theirs) == 0
     assert dispatcher.step() == 1 and queue.depth() == 1
     enable(database, account_id)
     with database.transaction() as session:
@@ -136,7 +136,7 @@ def test_its_waiting_jobs_cause_no_alert_and_are_shown_as_paused(database: Datab
         assert outbox.oldest_overdue_seconds(session, factories.QUEUE) == 0
         owed, late, age = session.execute(current._owed(session, factories.QUEUE)).one()
         assert (owed, late, age) == (1, 0, None)
-        pulse = poll_state_of(session, job_id, account_id)
+        pulse = poll_state_of(session, job_id, account_id, factories.QUEUE)
         assert pulse is not None and pulse.paused and not pulse.undelivered and pulse.seconds_overdue is None
 
 

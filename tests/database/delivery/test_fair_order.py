@@ -57,7 +57,7 @@ def finish(database: Database, held: Claim) -> None:
 
 def before(database: Database, jobs: Sequence[uuid.UUID]) -> list[int | None]:
     with database.transaction() as session:
-        return [fair_order.jobs_before(session, factories.QUEUE, job_id) for job_id in jobs]
+        return [factories.jobs_before(session, job_id) for job_id in jobs]
 
 
 def work_off(database: Database, in_queue: list[uuid.UUID]) -> list[uuid.UUID]:
