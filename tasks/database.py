@@ -21,7 +21,6 @@ from tasks.settings import Settings, SettingsWrong
 log = structlog.get_logger()
 T = TypeVar("T")
 UNREACHABLE = "{setting}: the database does not answer ({error}). Check the address, and that the server runs."
-NOT_DECLARED = "DATABASE_POOLER: set it to transaction if a pooler in transaction mode is there."
 PASSING = ("08", "25006", "40001", "40P01", "53", "55P03", "57P")
 """List the SQLSTATEs, or their beginnings, of trouble that passes.
 
@@ -34,8 +33,10 @@ IDLE_SECONDS = 10.0
 """Limits how long a transaction may be idle before the server ends it."""
 PREPARED_AFTER = 3
 """Executions of a statement on a connection before it is prepared there."""
-UNPREPARED = ("26000", "42P05", "0A000")
-"""List the SQLSTATEs of a prepared statement that the server does not know, has twice, or that a migration changed."""
+PREPARED_IS_GONE = ("26000", "0A000")
+"""List the SQLSTATEs of a prepared statement that the server has lost, or whose columns a migration has changed."""
+SESSION = "session"
+"""Names the fact about a connection, in its `info`, that it is a session of the server, with no pooler between."""
 SINGLE_STATEMENT = "single_statement"
 """Names the execution option of a connection that needs no transaction, since it runs one statement that reads."""
 Transaction = Callable[[], AbstractContextManager[Session]]
@@ -53,28 +54,32 @@ def engine_options(settings: Settings, application_name: str) -> dict[str, Any]:
     }
 
 
-def begin_transactions(engine: Engine, *, has_session: bool) -> None:
+def begin_transactions(engine: Engine, *, may_have_session: bool) -> None:
     """Begin each transaction of this engine in one round trip, with limits, on a connection that is alive.
 
     The limits let the server end a transaction that is idle for IDLE_SECONDS, or waits for a lock too long. A process
     that freezes in a transaction, or whose machine is gone, keeps its locks for as long as the server keeps its
-    connection, and all others wait for them. `has_session` False: behind a pooler a setting of the session does not
-    last, so each transaction sets them, and no statement is prepared. A pooler that nobody has declared is noticed by
-    the error that it causes; from then on nothing is prepared. A statement with the option SINGLE_STATEMENT has no
-    transaction around it.
+    connection, and all others wait for them. Where a connection is a session of the server, the limits are set once,
+    and statements that come again are prepared. Behind a pooler, declared or not, neither would last: each transaction
+    sets the limits, and nothing is prepared. A statement with the option SINGLE_STATEMENT has no transaction around it.
     """
     idle, lock = round(IDLE_SECONDS * 1000), round(LOCK_WAIT_SECONDS * 1000)
-    scope = "SET SESSION" if has_session else "SET LOCAL"
-    limits = f"{scope} idle_in_transaction_session_timeout = {idle}; {scope} lock_timeout = {lock}"
 
-    prepared = {"threshold": PREPARED_AFTER if has_session else None}
+    def limits(scope: str) -> str:
+        return f"SET {scope} idle_in_transaction_session_timeout = {idle}; SET {scope} lock_timeout = {lock}"
+
+    def is_session(connection: psycopg.Connection[Any]) -> bool:
+        # A pooler tells its client a process id of its own, by which it finds the statement to cancel.
+        (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (None,)
+        return may_have_session and pid == connection.info.backend_pid
 
     @event.listens_for(engine, "connect")
-    def leave_the_beginning_to_us(connection: Any, *_: object) -> None:
+    def leave_the_beginning_to_us(connection: Any, record: Any) -> None:
         connection.autocommit = True
-        connection.prepare_threshold = prepared["threshold"]
-        if has_session:
-            connection.execute(limits)
+        record.info[SESSION] = is_session(connection)
+        if record.info[SESSION]:
+            connection.execute(limits("SESSION"))
+            connection.prepare_threshold = PREPARED_AFTER
 
     @event.listens_for(engine, "checkout")
     def refuse_ended(connection: Any, *_: object) -> None:
@@ -82,19 +87,19 @@ def begin_transactions(engine: Engine, *, has_session: bool) -> None:
             raise DisconnectionError
 
     @event.listens_for(engine, "handle_error")
-    def prepare_no_more(context: ExceptionContext) -> None:
-        if getattr(context.original_exception, "sqlstate", None) in UNPREPARED:
-            log.warning("database.statement_not_prepared", look_at=NOT_DECLARED)
-            prepared["threshold"] = None
-            context.is_disconnect = True  # every connection is made again, and the caller tries again
+    def forget_what_was_prepared(context: ExceptionContext) -> None:
+        if getattr(context.original_exception, "sqlstate", None) in PREPARED_IS_GONE:
+            context.is_disconnect = True  # so that the caller tries again, on a connection that has prepared nothing
 
     @event.listens_for(engine, "begin")
-    def begin_with_limits(connection: Connection) -> None:
+    def begin(connection: Connection) -> None:
         if connection.get_execution_options().get(SINGLE_STATEMENT):
             return
         driver: Any = connection.connection.dbapi_connection
         # Another isolation level, as a backup has, is begun by the driver.
-        statements = [*(["BEGIN"] if driver.autocommit else []), *([] if has_session else [limits])]
+        statements = ["BEGIN"] if driver.autocommit else []
+        if not connection.info[SESSION]:
+            statements.append(limits("LOCAL"))
         if statements:
             connection.exec_driver_sql("; ".join(statements))
 
@@ -137,7 +142,7 @@ class Database:
         if pool_size is not None:
             options["pool_size"] = pool_size
         self.engine = create_engine(settings.sqlalchemy_url, **options)
-        begin_transactions(self.engine, has_session=settings.has_database_session)
+        begin_transactions(self.engine, may_have_session=settings.has_database_session)
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
 
     @contextmanager

@@ -77,7 +77,7 @@ def _extend(app: Flask, settings: Settings) -> None:
     request_body.init_app(app)
     db.init_app(app)
     with app.app_context():
-        begin_transactions(db.engine, has_session=settings.has_database_session)
+        begin_transactions(db.engine, may_have_session=settings.has_database_session)
     migrate.init_app(app, directory="webapp/migrations")
     csrf.init_app(app)
     login.init_app(app, add_context_processor=False)  # it would query the database for every error page

@@ -29,11 +29,18 @@ CLOSED_AT_ONCE = 20  # not urgent, and expired leases must not wait for it
 class Reconciler:
     """Sweeps over expired leases, passed deadlines, waiting jobs without a delivery, and content past its retention."""
 
-    def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        settings: Settings,
+        wake_dispatcher: Callable[[], None],
+        is_due: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._transaction = transaction
         self._settings = settings
         self._renewal = settings.renewal
         self._wake_dispatcher = wake_dispatcher
+        self._is_due = is_due
 
     def step(self) -> int:
         """Make one sweep and return how many jobs were moved or closed."""
@@ -82,6 +89,7 @@ class Reconciler:
         """Sweep until `stopping` is set."""
         while not stopping.wait(self._settings.sweep_seconds):
             try:
-                self.step()
+                if self._is_due():
+                    self.step()
             except SQLAlchemyError as error:
                 log.warning("reconciler.waits", error=error_name(error))

@@ -21,10 +21,17 @@ BATCH = 200
 class Replayer:
     """Gives each replay its turn. The row of the replay keeps its rate."""
 
-    def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        settings: Settings,
+        wake_dispatcher: Callable[[], None],
+        is_due: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._transaction = transaction
         self._settings = settings
         self._wake_dispatcher = wake_dispatcher
+        self._is_due = is_due
 
     def step(self) -> int:
         """Take every turn that is due now, each in its own transaction, and return how many there were."""
@@ -45,6 +52,8 @@ class Replayer:
         pause = POLL_SECONDS
         while not stopping.wait(pause):
             pause = POLL_SECONDS
+            if not self._is_due():
+                continue
             try:
                 self.step()
                 with self._transaction() as session:

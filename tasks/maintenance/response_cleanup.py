@@ -41,8 +41,15 @@ MAX_REST_SECONDS = 300.0  # a deletion is not urgent, and some servers do not su
 class ResponseCleanup:
     """Sweeps over the responses at the provider that no job waits for."""
 
-    def __init__(self, transaction: Transaction, settings: Settings, provider: ProviderLoop) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        settings: Settings,
+        provider: ProviderLoop,
+        is_due: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._transaction = transaction
+        self._is_due = is_due
         self._lane = settings.lane
         self._sweep_seconds = settings.sweep_seconds
         self._budget_seconds = min(EXCHANGE_SECONDS, settings.provider_call_seconds)
@@ -161,7 +168,8 @@ class ResponseCleanup:
         pause = self._sweep_seconds
         while not stopping.wait(pause):
             try:
-                self.step()
+                if self._is_due():
+                    self.step()
             except SQLAlchemyError as error:
                 log.warning("withdrawals.wait", error=type(error).__name__)
             pause = min(MAX_PAUSE_SECONDS, 2 * pause) if self._failures else self._sweep_seconds

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,7 +27,7 @@ from tasks.settings import Settings
 
 log = structlog.get_logger()
 
-POLL_SECONDS = 2.0
+POLL_SECONDS = 0.5
 UPKEEP_SECONDS = 600.0
 USELESS_AFTER_SECONDS = 2 * 86_400.0  # if no worker can send it, such as mail after SMTP_HOST was removed
 KEPT_SECONDS = 30 * 86_400.0
@@ -36,8 +37,18 @@ Send = Callable[[PendingNotification], None]
 class Sender:
     """Sends the pending notifications of one channel. `at_once` limits how many tries are in flight."""
 
-    def __init__(self, transaction: Transaction, queue: str, channel: Channel, send: Send, *, at_once: int) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        queue: str,
+        channel: Channel,
+        send: Send,
+        *,
+        at_once: int,
+        is_due: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._transaction = transaction
+        self._is_due = is_due
         self._queue = queue
         self._channel = channel
         self._send = send
@@ -118,7 +129,7 @@ class Sender:
         while not stopping.is_set():
             taken = 0
             try:
-                taken = self.step()
+                taken = self.step() if self._is_due() else 0
             except SQLAlchemyError as error:
                 log.warning("notices.wait", channel=str(self._channel), error=error_name(error))
             with self._changed:
@@ -156,8 +167,13 @@ class OutboxCleanup:
             stopping.wait(UPKEEP_SECONDS)
 
 
-def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
-    """Return the senders of this process: always one for webhooks, and one for mail if the site can send it."""
+def senders(
+    transaction: Transaction, settings: Settings, is_due: Callable[[Channel], bool] = lambda channel: True
+) -> list[Sender]:
+    """Return the senders of this process: always one for webhooks, and one for mail if the site can send it.
+
+    `is_due` returns False while no notification of a channel is due.
+    """
     webhooks = WebhookPost(loopback=settings.webhook_loopback)
 
     def send_webhook(notice: PendingNotification) -> None:
@@ -166,9 +182,13 @@ def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
             raise NotSent("not_wanted", for_good=True)
         webhooks.send(notice, secret)
 
-    found = [Sender(transaction, settings.queue_name, Channel.WEBHOOK, send_webhook, at_once=8)]
+    def sender(channel: Channel, send: Send, at_once: int) -> Sender:
+        due = partial(is_due, channel)
+        return Sender(transaction, settings.queue_name, channel, send, at_once=at_once, is_due=due)
+
+    found = [sender(Channel.WEBHOOK, send_webhook, 8)]
     if settings.can_mail:
-        found.append(Sender(transaction, settings.queue_name, Channel.EMAIL, MailPost(settings).send, at_once=4))
+        found.append(sender(Channel.EMAIL, MailPost(settings).send, 4))
     return found
 
 

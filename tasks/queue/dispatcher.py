@@ -24,13 +24,15 @@ log = structlog.get_logger()
 BATCH = 100
 POSTPONE_SECONDS = 5.0
 POLL_SECONDS = 1.0
+WOKEN_POLL_SECONDS = 30.0  # where something else wakes the loop
 
 
 class Dispatcher:
     """Moves deliveries from the outbox to the queue."""
 
-    def __init__(self, transaction: Transaction, queue: DeliveryQueue) -> None:
+    def __init__(self, transaction: Transaction, queue: DeliveryQueue, poll_seconds: float = POLL_SECONDS) -> None:
         self._transaction = transaction
+        self._poll_seconds = poll_seconds
         self._queue = queue
         self._wake = threading.Event()
 
@@ -111,7 +113,7 @@ class Dispatcher:
                 if self.step() < BATCH:
                     with self._transaction() as session:
                         until_due = outbox.seconds_until_next_due(session, self._queue.name)
-                    pause = POLL_SECONDS if until_due is None else min(POLL_SECONDS, max(0.02, until_due))
+                    pause = self._poll_seconds if until_due is None else min(self._poll_seconds, max(0.02, until_due))
                 else:
                     pause = 0.0
             except (QueueUnreachable, SQLAlchemyError) as error:

@@ -206,6 +206,11 @@ class Settings(BaseSettings):
         return min(self.lease_seconds / 3, 2.0)
 
     @property
+    def watch_seconds(self) -> float:
+        """Return the interval in which a worker asks what is due. Where sweeps are more frequent, it is theirs."""
+        return min(2.0, self.sweep_seconds)
+
+    @property
     def renewal(self) -> RenewalTimes:
         """Return when a claim counts as lost. The reconciler may need two sweeps, since one may be busy, and 1 s."""
         return RenewalTimes(self.heartbeat_seconds, grace_seconds=2 * self.sweep_seconds + 1)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasks.database import Database, error_name
+from tasks.database import SESSION, Database, error_name
 from tasks.ledger.jobs import leases
 from tasks.ledger.jobs.guarded_update import Claim
 from tasks.ledger.states import State
@@ -126,7 +126,7 @@ class Heartbeat:
                 slots=self._slots,
                 gap_seconds=settings.renewal.gap_seconds,
                 unrenewed=renewal.unrenewed,
-                has_session=settings.has_database_session,
+                has_session=session.connection().info[SESSION],
             )
         if renewal.unrenewed:
             log.warning("heartbeat.unrenewed", jobs=[job_id.hex for job_id in renewal.unrenewed])

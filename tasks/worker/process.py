@@ -22,6 +22,7 @@ from tasks.database import Database
 from tasks.intake import IntakePool
 from tasks.ledger.delivery import outbox
 from tasks.ledger.jobs import leases
+from tasks.ledger.reports.due_work import Work
 from tasks.maintenance.alert_monitor import AlertMonitor
 from tasks.maintenance.reconciler import Reconciler
 from tasks.maintenance.replayer import Replayer
@@ -31,12 +32,13 @@ from tasks.observability import sentry, tracing
 from tasks.provider import ProviderSettings
 from tasks.provider.loop import ProviderLoop
 from tasks.queue import WORKER_CONNECTIONS, DeliveryQueue
-from tasks.queue.dispatcher import Dispatcher
+from tasks.queue.dispatcher import WOKEN_POLL_SECONDS, Dispatcher
 from tasks.queue.redis_client import QueueUnreachable, connect, settings_hint
 from tasks.queue.scheduler import ScheduledDeliveries
 from tasks.settings import Settings
 from tasks.worker.attempt import Tools
 from tasks.worker.delivery_handler import DeliveryHandler, set_handler
+from tasks.worker.due_watch import DueWatch
 from tasks.worker.endings import StopReason
 from tasks.worker.heartbeat import Heartbeat
 from tasks.worker.rq_worker import SlotWorker
@@ -45,6 +47,7 @@ from tasks.worker.slots import Slots
 log = structlog.get_logger()
 
 FORGET_SILENT_SECONDS = 3600.0
+SCHEDULER_SECONDS = 15.0
 Loop = Callable[[threading.Event], None]
 
 
@@ -107,25 +110,29 @@ class WorkerProcess:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.slots = Slots(slots)
         self.heartbeat = Heartbeat(heartbeat_database, self.settings, self.name, slots)
-        self.dispatcher = Dispatcher(self.database.transaction, queue)
+        transaction, settings = self.database.transaction, self.settings
+        self.dispatcher = Dispatcher(transaction, queue, WOKEN_POLL_SECONDS)
+        self.watch = watch = DueWatch(self.database, settings, self.dispatcher.wake)
         self.handler = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
-        self.reconciler = Reconciler(self.database.transaction, self.settings, self.dispatcher.wake)
-        self.replayer = Replayer(self.database.transaction, self.settings, self.dispatcher.wake)
-        self.response_cleanup = ResponseCleanup(self.database.transaction, self.settings, tools.provider)
-        self.senders = senders(self.database.transaction, self.settings)
-        self.cleanup = OutboxCleanup(self.database.transaction, self.settings.queue_name)
-        self.alert_monitor = AlertMonitor(self.database.transaction, self.settings)
+        self.reconciler = Reconciler(transaction, settings, self.dispatcher.wake, watch.is_due(Work.SWEEPS))
+        self.replayer = Replayer(transaction, settings, self.dispatcher.wake, watch.is_due(Work.REPLAYS))
+        self.response_cleanup = ResponseCleanup(transaction, settings, tools.provider, watch.is_due(Work.RESPONSES))
+        self.senders = senders(transaction, settings, watch.is_notification_due)
+        self.cleanup = OutboxCleanup(transaction, settings.queue_name)
+        self.alert_monitor = AlertMonitor(transaction, settings)
         self.stopping = threading.Event()  # no new claims
         self.ended = threading.Event()  # no claim is held any more
         self.failed = False
+        self._rq_worker: SlotWorker | None = None
 
     def run(self) -> int:
         """Work until a signal comes, then hand back unfinished work, and return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stopping.set())
+            signal.signal(number, self._stop)
         set_handler(self.handler)
         loops: list[Loop] = [
             self.heartbeat.run,
+            self.watch.run,
             self.dispatcher.run,
             self.reconciler.run,
             self.replayer.run,
@@ -151,13 +158,24 @@ class WorkerProcess:
         log.info("worker.ended", worker=self.name, all_back=all_back)
         return 1 if self.failed else 0
 
+    def _stop(self, *_: object) -> None:
+        """Handle a signal: make no new claims, and break off a wait for the next message.
+
+        A message that arrives at this very moment is lost to RQ, and sent again, since it is still owed.
+        """
+        self.stopping.set()
+        if self._rq_worker is not None:
+            self._rq_worker.break_off_waiting()
+
     def _pump(self) -> None:
         """Let RQ take deliveries out of the queue, and start again after every restart of Redis."""
         max_jobs = self.settings.worker_max_jobs
         while not self.stopping.is_set():
             try:
-                worker = SlotWorker(self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done)
-                worker.work(logging_level="WARNING", max_jobs=max_jobs)
+                self._rq_worker = SlotWorker(
+                    self.queue.rq, self.queue.connection, self.slots, self.stopping, self._is_done, burst=self.burst
+                )
+                self._rq_worker.work(logging_level="WARNING", max_jobs=max_jobs)
             except QueueUnreachable as error:
                 log.warning("queue.unreachable", error=type(error).__name__, look_at=settings_hint(error))
             if self._is_done() or max_jobs is not None:
@@ -186,9 +204,9 @@ class WorkerProcess:
         return all_back
 
     def _schedule(self, ended: threading.Event) -> None:
-        """Run RQ's scheduler once a second."""
+        """Run RQ's scheduler now and then: the dispatcher sends a delivery that was scheduled when its time comes."""
         scheduler: ScheduledDeliveries | None = None
-        while not ended.wait(1):
+        while not ended.wait(SCHEDULER_SECONDS):
             try:
                 scheduler = scheduler or self.queue.scheduler()
                 scheduler.step()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +27,11 @@ log = structlog.get_logger()
 
 DELIVERY_ID = re.compile(r"[0-9a-f]{32}-\d{1,9}\Z")
 
-DEQUEUE_SECONDS = 1  # how long one dequeue waits, and so how soon a stop is noticed
+DEQUEUE_SECONDS = 5
+"""How long one dequeue waits. A signal ends the wait at once, see `is_waiting`."""
+BURST_DEQUEUE_SECONDS = 1
+HEARTBEAT_SECONDS = 20
+"""The least time between two of RQ's heartbeats. It forgets a worker only after two minutes without one."""
 
 
 def is_delivery_job(job: Job) -> bool:
@@ -50,29 +56,44 @@ class SlotWorker(SimpleWorker):
     exponential_backoff_factor = 1  # a Redis that is back is used within a second or two
 
     def __init__(
-        self, queue: Queue, connection: Redis, slots: Slots, stopping: threading.Event, is_done: Callable[[], bool]
+        self,
+        queue: Queue,
+        connection: Redis,
+        slots: Slots,
+        stopping: threading.Event,
+        is_done: Callable[[], bool],
+        *,
+        burst: bool,
     ) -> None:
+        self.is_waiting = False  # for a message, so that a signal may break the wait off
+        self._dequeue_seconds = BURST_DEQUEUE_SECONDS if burst else DEQUEUE_SECONDS
         self.slots = slots
         self.stopping = stopping
         self.is_done = is_done
+        self._sent_heartbeat_at = -math.inf
         super().__init__([queue], connection=connection, serializer="json", worker_ttl=60)
 
     @property
     def dequeue_timeout(self) -> int:
         """Return the seconds that a dequeue waits. RQ's socket timeout is ten more, and notices a Redis that hangs."""
-        return DEQUEUE_SECONDS
+        return self._dequeue_seconds
 
     def _install_signal_handlers(self) -> None:
         """Install none of RQ's handlers: with them a second SIGTERM leaves jobs half done."""
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Send RQ's heartbeat, and raise StopRequested if Redis is away while the process stops.
+        """Send RQ's heartbeat if one is due, and raise StopRequested if Redis is away while the process stops.
 
+        RQ calls this several times for each message, and a Redis may be billed by commands.
         RQ waits for a Redis that is away without limit, and calls only this method meanwhile. Without the check here a
         stop would go unnoticed, and running work would be left to its lease instead of being handed back.
         """
+        not_due = time.monotonic() < self._sent_heartbeat_at + HEARTBEAT_SECONDS
+        if not_due and timeout is None and pipeline is None and not self.stopping.is_set():
+            return
         try:
             super().heartbeat(timeout, pipeline)
+            self._sent_heartbeat_at = time.monotonic()
         except RedisError:
             if self.stopping.is_set():
                 raise StopRequested from None
@@ -83,13 +104,15 @@ class SlotWorker(SimpleWorker):
     ) -> tuple[Job, Queue] | None:
         """Wait for a free slot first, so that a delivery that leaves the queue is worked on at once."""
         while not self.stopping.is_set():
-            if not self.slots.take(DEQUEUE_SECONDS):
+            if not self.slots.take(self._dequeue_seconds):
                 self.heartbeat()
                 continue
             found = None
             try:
-                found = super().dequeue_job_and_maintain_ttl(DEQUEUE_SECONDS, DEQUEUE_SECONDS)
+                self.is_waiting = True
+                found = super().dequeue_job_and_maintain_ttl(self._dequeue_seconds, self._dequeue_seconds)
             finally:
+                self.is_waiting = False
                 if found is None:
                     self.slots.give_back()
             if found is not None:
@@ -97,6 +120,12 @@ class SlotWorker(SimpleWorker):
             if self.is_done():
                 return None
         raise StopRequested
+
+    def break_off_waiting(self) -> None:
+        """Raise StopRequested in the wait for the next message, if there is one. Only for the thread that waits."""
+        if self.is_waiting:
+            self.is_waiting = False
+            raise StopRequested
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run the delivery in a thread. Its slot was taken before it was dequeued."""
