@@ -49,7 +49,7 @@ def test_nothing_is_due_on_an_idle_site(database: Database, finished: uuid.UUID)
         ("UPDATE jobs SET finished_at = now() - interval '31 days'", {Work.SWEEPS}),
         (
             "INSERT INTO replays (id, queue, cause, note, by, per_minute, state, next_at, category)"
-            " VALUES (gen_random_uuid(), :queue, 'outage', '', 'op', 60, 'running', now(), 'connection')",
+            " VALUES (gen_random_uuid(), :queue, 'other', 'why', 'op', 60, 'running', now(), 'connection')",
             {Work.REPLAYS},
         ),
         (
