@@ -75,11 +75,15 @@ def begin_transactions(engine: Engine, *, may_have_session: bool) -> None:
 
     @event.listens_for(engine, "connect")
     def leave_the_beginning_to_us(connection: Any, record: Any) -> None:
-        connection.autocommit = True
-        record.info[SESSION] = is_session(connection)
-        if record.info[SESSION]:
-            connection.execute(limits("SESSION"))
-            connection.prepare_threshold = PREPARED_AFTER
+        try:
+            connection.autocommit = True
+            record.info[SESSION] = is_session(connection)
+            if record.info[SESSION]:
+                connection.execute(limits("SESSION"))
+                connection.prepare_threshold = PREPARED_AFTER
+        except BaseException:
+            connection.close()  # the pool does not know it yet
+            raise
 
     @event.listens_for(engine, "checkout")
     def refuse_ended(connection: Any, *_: object) -> None:

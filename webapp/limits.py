@@ -16,7 +16,7 @@ from tasks.i18n import _, gettext, lazy
 from tasks.ledger.accounts import limits
 from tasks.ledger.accounts.limits import Allowance, Limit, LimitReached, LimitUsage
 from webapp.auth.sessions import current_account
-from webapp.database import transaction
+from webapp.database import reading
 from webapp.http.form_fields import whole_number
 from webapp.http.rejection import NotAccepted
 from webapp.services import services
@@ -136,8 +136,8 @@ def within_limits() -> Iterator[None]:
 
 def usage_of_account(account_id: uuid.UUID) -> LimitUsage:
     """Return how far the account has used up its limits."""
-    with transaction() as session:
-        return limits.usage_of(session, account_id, services().settings.limits)
+    with reading() as connection:
+        return limits.usage_of(connection, account_id, services().settings.limits)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from sqlalchemy import BindParameter, Connection, CursorResult, Select, bindparam
+from sqlalchemy import BindParameter, Connection, CursorResult, Select, TextClause, bindparam
 from sqlalchemy.dialects.postgresql.psycopg import dialect
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
@@ -24,7 +24,7 @@ class CompiledStatement:
     The driver turns values into Python's types by itself; a type of SQLAlchemy's is not applied to a result.
     """
 
-    def __init__(self, statement: Select[*tuple[Any, ...]]) -> None:
+    def __init__(self, statement: Select[*tuple[Any, ...]] | TextClause) -> None:
         compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
         self._text = str(compiled)
         self._constants = {name: value for name, value in compiled.params.items() if value is not None}

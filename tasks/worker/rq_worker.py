@@ -28,7 +28,7 @@ log = structlog.get_logger()
 DELIVERY_ID = re.compile(r"[0-9a-f]{32}-\d{1,9}\Z")
 
 DEQUEUE_SECONDS = 5
-"""How long one dequeue waits. A signal ends the wait at once, see `is_waiting`."""
+"""Seconds that one dequeue waits. A signal ends the wait at once, see `break_off_waiting`."""
 BURST_DEQUEUE_SECONDS = 1
 HEARTBEAT_SECONDS = 20
 """The least time between two of RQ's heartbeats. It forgets a worker only after two minutes without one."""

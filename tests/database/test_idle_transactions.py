@@ -16,6 +16,7 @@ from tasks.settings import Settings
 from tests.support import factories
 from webapp import create_app
 from webapp.database import transaction
+from webapp.extensions import db
 
 PATIENCE_SECONDS = 0.4
 LOCK = text("SELECT 1 FROM jobs WHERE id = :id FOR UPDATE")
@@ -85,3 +86,4 @@ def test_the_web_part_sets_the_limit_once_and_behind_a_pooler_in_each_transactio
                 connection = session.connection().connection.driver_connection
         assert connection is not None
         assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == (between,)
+        db.engine.dispose()

@@ -11,7 +11,6 @@ from tasks.ledger.accounts.limits import Limit
 from webapp.api import rate_limits
 from webapp.api.requests import Problem
 from webapp.auth import api_tokens
-from webapp.database import transaction
 from webapp.extensions import limiter
 from webapp.http.errors import PAGES, problem, token_needed
 from webapp.http.rejection import NotAccepted
@@ -55,8 +54,7 @@ def authenticate() -> ResponseReturnValue | None:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         try:
-            with transaction() as session:
-                g.account_id = api_tokens.owner_of(session, token.strip())
+            g.account_id = api_tokens.owner_of(token.strip())
         except api_tokens.AccountDisabled:
             return problem(403, "The account is disabled", "Ask the operator of this site.", code="account_disabled")
         if g.account_id is not None:

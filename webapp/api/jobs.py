@@ -21,7 +21,7 @@ from tasks.ledger.keys import reference_of
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView, LaneWait
 from tasks.ledger.reports.poll import revision_of
-from tasks.ledger.states import UNFINISHED, State
+from tasks.ledger.states import UNFINISHED, WAITING, State
 from tasks.pricing import Usage
 from webapp.api.blueprint import api
 from webapp.api.requests import ApiOptions, Problem, body_fields, instant, json_response, number_in_query, text_of
@@ -258,13 +258,15 @@ def _job(job_id: uuid.UUID) -> JobView:
 
 
 def _read(job_id: uuid.UUID) -> JobView | None:
-    with transaction() as session:
-        return job_views.job_of(session, job_id, g.account_id)
+    with reading() as connection:
+        return job_views.job_of(connection, job_id, g.account_id)
 
 
 def _job_json(job: JobView) -> dict[str, Any]:
+    with reading() as connection:
+        wait = job_views.lane_wait_of(connection, job.id) if job.state in WAITING else None
     with transaction() as session:
-        return job_json(job, job_views.lane_wait_of(session, job.id), _usage(session, [job]).get(job.id))
+        return job_json(job, wait, _usage(session, [job]).get(job.id))
 
 
 def _usage(session: Session, found: Sequence[JobView]) -> dict[uuid.UUID, Usage]:

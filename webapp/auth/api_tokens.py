@@ -7,11 +7,13 @@ import secrets
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import Text, delete, false, func, select, update
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_disabled
+from tasks.ledger.compiled import CompiledStatement, parameter
 from tasks.ledger.sql_intervals import seconds
+from webapp.database import reading, transaction
 from webapp.models import ApiToken
 
 MAX_TOKENS = 20
@@ -29,32 +31,36 @@ class AccountDisabled(Exception):
     """Raised if the token is valid but an operator has disabled its account."""
 
 
-def owner_of(session: Session, token: str) -> uuid.UUID | None:
-    """Find the account of a token, recording its use at most once a minute.
+_IS_NOTED = ApiToken.last_used_at > func.now() - seconds(USE_IS_NOTED_EVERY_SECONDS)
+_OWNER = CompiledStatement(
+    select(
+        ApiToken.id,
+        ApiToken.account_id,
+        is_disabled(ApiToken.account_id).label("disabled"),
+        func.coalesce(_IS_NOTED, false()).label("is_noted"),
+    ).where(ApiToken.token_hash == parameter("token_hash", Text()))
+)
+
+
+def owner_of(token: str) -> uuid.UUID | None:
+    """Find the account of a token with one statement, and record its use at most once a minute.
 
     Returns None if the token is unknown. Raises AccountDisabled.
     """
-    found = session.execute(
-        select(ApiToken.id, ApiToken.account_id, is_disabled(ApiToken.account_id).label("disabled")).where(
-            ApiToken.token_hash == _hash(token)
-        )
-    ).one_or_none()
+    with reading() as connection:
+        found = _OWNER.execute(connection, token_hash=_hash(token)).one_or_none()
     if found is None:
         return None
     if found.disabled:
         raise AccountDisabled
-    session.execute(
-        update(ApiToken)
-        .where(
-            ApiToken.id == found.id,
-            or_(
-                ApiToken.last_used_at.is_(None),
-                ApiToken.last_used_at < func.now() - seconds(USE_IS_NOTED_EVERY_SECONDS),
-            ),
-        )
-        .values(last_used_at=func.now())
-        .execution_options(synchronize_session=False)
-    )
+    if not found.is_noted:
+        with transaction() as session:
+            session.execute(
+                update(ApiToken)
+                .where(ApiToken.id == found.id, ~func.coalesce(_IS_NOTED, false()))
+                .values(last_used_at=func.now())
+                .execution_options(synchronize_session=False)
+            )
     account_id: uuid.UUID = found.account_id
     return account_id
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, Select, Uuid, delete, func, or_, select, text, true
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
+from tasks.ledger.compiled import CompiledStatement, parameter
 from tasks.ledger.models import Instant, Job
 from tasks.ledger.models.limits import AcceptedJob, AccountLimits, TokensOfMonth
 from tasks.ledger.sql_intervals import seconds
@@ -134,64 +135,91 @@ def use_of(session: Session, account_ids: Collection[uuid.UUID], site: Limits) -
     }
 
 
+def _of_day(account_id: Any) -> list[ColumnElement[bool]]:
+    return [AcceptedJob.account_id == account_id, AcceptedJob.at > func.now() - seconds(DAY_SECONDS)]
+
+
+def _unfinished(account_id: Any) -> list[ColumnElement[bool]]:
+    return [Job.account_id == account_id, Job.finished_at.is_(None)]
+
+
+def _usage_query() -> Select[*tuple[Any, ...]]:
+    account_id, except_job = parameter("account_id", Uuid()), parameter("except_job", Uuid())
+    of_day = select(func.count()).where(
+        *_of_day(account_id), or_(except_job.is_(None), AcceptedJob.job_id != except_job)
+    )
+    at_once = select(func.count()).where(*_unfinished(account_id), or_(except_job.is_(None), Job.id != except_job))
+    tokens = select(TokensOfMonth.tokens).where(
+        TokensOfMonth.account_id == account_id, TokensOfMonth.begins_at == _month()
+    )
+    own = select(AccountLimits).where(AccountLimits.account_id == account_id).subquery()
+    one = select(func.now().label("now")).subquery()
+    return (
+        select(
+            one.c.now,
+            own.c.jobs_per_day,
+            own.c.jobs_at_once,
+            own.c.tokens_per_month,
+            of_day.scalar_subquery(),
+            at_once.scalar_subquery(),
+            func.coalesce(tokens.scalar_subquery(), 0),
+        )
+        .select_from(one)
+        .outerjoin(own, true())
+    )
+
+
 def usage_of(
-    session: Session, account_id: uuid.UUID, site: Limits, *, except_job: uuid.UUID | None = None
+    on: Connection | Session, account_id: uuid.UUID, site: Limits, *, except_job: uuid.UUID | None = None
 ) -> LimitUsage:
-    """Return the account's usage of all limits. The unfinished job `except_job` is not counted."""
-    allowed = limits_of(session, account_id, site)
-    now = session.execute(select(func.now())).scalar_one()
-    found = {
-        Limit.JOBS_PER_DAY: _of_day(session, account_id, allowed.jobs_per_day),
-        Limit.JOBS_AT_ONCE: _at_once(session, account_id, allowed.jobs_at_once, except_job),
-        Limit.TOKENS_PER_MONTH: _of_month(session, account_id, allowed.tokens_per_month),
+    """Return the account's usage of all limits. The job `except_job` is not counted, except for its tokens."""
+    row = _USAGE.execute(on, account_id=account_id, except_job=except_job).one()
+    allowed, now = _effective(Limits(*row[1:4]), site), row[0].astimezone(UTC)
+    used: dict[Limit, int] = dict(zip(Limit, row[4:], strict=True))
+    maximum = {limit: getattr(allowed, limit) for limit in Limit}
+    return {
+        limit: Allowance(
+            limit,
+            maximum[limit],
+            used[limit],
+            _free_at(on, account_id, limit, used[limit] - maximum[limit], except_job)
+            if maximum[limit] is not None and used[limit] >= maximum[limit]
+            else None,
+            now,
+        )
+        for limit in Limit
     }
-    return {limit: Allowance(limit, getattr(allowed, limit), *used, now) for limit, used in found.items()}
-
-
-def _of_day(session: Session, account_id: uuid.UUID, limit: int | None) -> tuple[int, datetime | None]:
-    of_day = (AcceptedJob.account_id == account_id, AcceptedJob.at > func.now() - seconds(DAY_SECONDS))
-    used = session.execute(select(func.count()).select_from(AcceptedJob).where(*of_day)).scalar_one()
-    counted_until = AcceptedJob.at + seconds(DAY_SECONDS)
-    return used, _free_at(session, select(counted_until).where(*of_day), counted_until, used, limit)
-
-
-def _at_once(
-    session: Session, account_id: uuid.UUID, limit: int | None, except_job: uuid.UUID | None
-) -> tuple[int, datetime | None]:
-    unfinished = [Job.account_id == account_id, Job.finished_at.is_(None)]
-    if except_job is not None:
-        unfinished.append(Job.id != except_job)
-    used = session.execute(select(func.count()).select_from(Job).where(*unfinished)).scalar_one()
-    ends = func.greatest(Job.deadline_at, Job.reserved_until, type_=Instant())  # greatest() ignores NULL
-    return used, _free_at(session, select(ends).where(*unfinished), ends, used, limit)
 
 
 def _free_at(
-    session: Session, ends: Select[Any], end: ColumnElement[Any], used: int, limit: int | None
+    on: Connection | Session, account_id: uuid.UUID, limit: Limit, surplus: int, except_job: uuid.UUID | None
 ) -> datetime | None:
-    """Return the time at which so few jobs are still counted that the limit allows another. None if it does now.
+    """Return the time at which so little is still counted that the limit, which is reached, allows another job.
 
-    `ends` selects the time until which each of the `used` jobs is counted, and `end` is its column.
+    `surplus` is how much more than the limit is counted now.
     """
-    if limit is None or used < limit:
-        return None
-    free_at: datetime | None = session.execute(ends.order_by(end).offset(used - limit).limit(1)).scalar_one_or_none()
+    if limit is Limit.TOKENS_PER_MONTH:
+        return on.execute(select(_month(after=1))).scalar_one()
+    if limit is Limit.JOBS_PER_DAY:
+        ends: ColumnElement[Any] = AcceptedJob.at + seconds(DAY_SECONDS)
+        counted, job_id = _of_day(account_id), AcceptedJob.job_id
+    else:
+        ends = func.greatest(Job.deadline_at, Job.reserved_until, type_=Instant())  # greatest() ignores NULL
+        counted, job_id = _unfinished(account_id), Job.id
+    if except_job is not None:
+        counted.append(job_id != except_job)
+    in_order = select(ends).where(*counted).order_by(ends).offset(surplus).limit(1)
+    free_at: datetime | None = on.execute(in_order).scalar_one_or_none()
     return free_at
-
-
-def _of_month(session: Session, account_id: uuid.UUID, limit: int | None) -> tuple[int, datetime | None]:
-    used = session.execute(
-        select(TokensOfMonth.tokens).where(TokensOfMonth.account_id == account_id, TokensOfMonth.begins_at == _month())
-    ).scalar_one_or_none()
-    if used is None or limit is None or used < limit:
-        return used or 0, None
-    return used, session.execute(select(_month(after=1))).scalar_one()
 
 
 def _month(*, after: int = 0) -> ColumnElement[datetime]:
     """Return the SQL expression for the start of this month in UTC, or of the month `after` months later."""
     begun = func.date_trunc("month", func.timezone("UTC", func.now())) + func.make_interval(0, after)
     return func.timezone("UTC", begun, type_=Instant())
+
+
+_USAGE = CompiledStatement(_usage_query())
 
 
 def require(
@@ -211,16 +239,6 @@ def require(
     reached = [usage[limit] for limit in of if usage[limit].until is not None]
     if reached:
         raise LimitReached(max(reached, key=lambda allowance: allowance.until or allowance.now))
-
-
-def count_job(session: Session, account_id: uuid.UUID, job_id: uuid.UUID) -> None:
-    """Count a job that was accepted, and delete the counted jobs of more than 24 hours ago."""
-    session.execute(
-        delete(AcceptedJob).where(
-            AcceptedJob.account_id == account_id, AcceptedJob.at <= func.now() - seconds(DAY_SECONDS)
-        )
-    )
-    session.execute(insert(AcceptedJob).values(job_id=job_id, account_id=account_id))
 
 
 def count_tokens(session: Session, account_id: uuid.UUID, tokens: int) -> None:

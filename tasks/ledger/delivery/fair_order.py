@@ -8,14 +8,31 @@ creation, starting after those that it has in progress. The lowest number, its t
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Subquery, and_, case, func, literal_column, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    ScalarSelect,
+    Select,
+    String,
+    Subquery,
+    and_,
+    case,
+    false,
+    func,
+    literal_column,
+    select,
+    true,
+    union_all,
+)
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_disabled
-from tasks.ledger.delivery import gate as delivery_gate
+from tasks.ledger.compiled import CompiledStatement, parameter
 from tasks.ledger.models import Delivery, Job
+from tasks.ledger.models.control import Gate
 from tasks.ledger.models.workers import Worker
 from tasks.ledger.sql_intervals import seconds
 
@@ -39,20 +56,20 @@ def _waits_for_its_turn(queue: str | ColumnElement[str]) -> ColumnElement[bool]:
     return not_sent & (Delivery.due_at <= func.now()) & (Delivery.not_before <= func.now())
 
 
-def free_capacity(session: Session, queue: str) -> int:
-    """Return how many more deliveries may be sent to the queue now. 0 while an operator has stopped dispatch.
+def free_capacity(session: Session, queue: str) -> int | None:
+    """Return how many more deliveries may be sent to the queue now. None while an operator has stopped dispatch.
 
     Where the gate limits the jobs held at once, that limit counts too, since the messages beyond it would only be
     refused by the claim and sent again.
     """
-    gate = delivery_gate.load(session, queue)
-    if gate.dispatch_stopped:
-        return 0
-    held_jobs = delivery_gate.active(session, queue)
-    capacity = max(0, _slots(session, queue) - held_jobs) + PREFETCH
-    if gate.at_once is not None:
-        capacity = min(capacity, gate.at_once - held_jobs)
-    return max(0, capacity - session.execute(select(_sent(queue))).scalar_one())
+    row: Sequence[Any] = _CAPACITY.execute(session, queue=queue).one()
+    stopped, at_once, held_jobs, slots, sent = row
+    if stopped:
+        return None
+    capacity = max(0, slots - held_jobs) + PREFETCH
+    if at_once is not None:
+        capacity = min(capacity, at_once - held_jobs)
+    return int(max(0, capacity - sent))
 
 
 def hold_back(session: Session, queue: str) -> bool:
@@ -61,7 +78,7 @@ def hold_back(session: Session, queue: str) -> bool:
     Returns False if there is capacity and no message is on its way: then the dispatcher should have sent one.
     """
     sent: int = session.execute(select(_sent(queue))).scalar_one()
-    return sent > 0 or free_capacity(session, queue) <= 0
+    return sent > 0 or not free_capacity(session, queue)
 
 
 def needs_no_turn() -> ColumnElement[bool]:
@@ -72,11 +89,6 @@ def needs_no_turn() -> ColumnElement[bool]:
     return (Delivery.dispatches > 0) | (Delivery.not_before > func.now())
 
 
-def _slots(session: Session, queue: str) -> int:
-    """Return the number of slots of all live workers of the queue."""
-    return int(session.execute(select(func.sum(Worker.slots)).where(*_is_alive(queue))).scalar() or 0)
-
-
 def _is_alive(queue: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
     seen_lately = Worker.seen_at > func.now() - seconds(SEEN_WITHIN_SECONDS)
     return (Worker.queue == queue, Worker.left_at.is_(None), seen_lately)
@@ -85,6 +97,28 @@ def _is_alive(queue: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...
 def _sent(queue: str | ColumnElement[str]) -> ScalarSelect[int]:
     """Return a subquery that counts the deliveries with a message in the queue."""
     return select(func.count()).where(Delivery.queue == queue, on_its_way()).correlate(None).scalar_subquery()
+
+
+def _capacity_query() -> Select[*tuple[Any, ...]]:
+    queue = parameter("queue", String())
+    slots = select(func.coalesce(func.sum(Worker.slots), 0)).where(*_is_alive(queue))
+    held_jobs = select(func.count()).where(Job.queue == queue, Job.lease_expires_at.is_not(None))
+    gate = select(Gate.dispatch_stopped, Gate.at_once).where(Gate.queue == queue).subquery()
+    always = select(true().label("always")).subquery()
+    return (
+        select(
+            func.coalesce(gate.c.dispatch_stopped, false()),
+            gate.c.at_once,
+            held_jobs.scalar_subquery(),
+            slots.scalar_subquery(),
+            _sent(queue),
+        )
+        .select_from(always)
+        .outerjoin(gate, always.c.always)
+    )
+
+
+_CAPACITY = CompiledStatement(_capacity_query())
 
 
 def _in_turn(queue: str | ColumnElement[str]) -> Subquery:
@@ -111,10 +145,19 @@ def _in_turn(queue: str | ColumnElement[str]) -> Subquery:
     return select(turns.c.job_id, func.row_number().over(order_by=order).label("position")).subquery()
 
 
+def _next_query() -> Select[*tuple[Any, ...]]:
+    waiting = _in_turn(parameter("queue", String()))
+    return select(waiting.c.job_id).order_by(waiting.c.position).limit(parameter("most", Integer()))
+
+
+_NEXT = CompiledStatement(_next_query())
+
+
 def next_by_fair_share(session: Session, queue: str, limit: int) -> list[uuid.UUID]:
     """Return the jobs whose deliveries are to be sent next, in that order, at most `limit`."""
-    waiting = _in_turn(queue)
-    return list(session.execute(select(waiting.c.job_id).order_by(waiting.c.position).limit(limit)).scalars())
+    if limit <= 0:
+        return []
+    return list(_NEXT.execute(session, queue=queue, most=limit).scalars())
 
 
 def jobs_before(queue: ColumnElement[str], job_id: ColumnElement[uuid.UUID]) -> ColumnElement[int | None]:

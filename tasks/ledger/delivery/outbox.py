@@ -75,9 +75,10 @@ def take_due(
     Rows that another dispatcher has locked are skipped, so any number of dispatchers may run. While an operator has
     stopped dispatch, nothing is taken and nothing is postponed.
     """
-    if gate.load(session, queue).dispatch_stopped:
+    capacity = fair_order.free_capacity(session, queue)
+    if capacity is None:
         return []
-    in_turn = fair_order.next_by_fair_share(session, queue, min(limit, fair_order.free_capacity(session, queue)))
+    in_turn = fair_order.next_by_fair_share(session, queue, min(limit, capacity))
     due = select(Delivery.job_id).where(Delivery.queue == queue, Delivery.due_at <= func.now())
     if job_id is not None:
         due = due.where(Delivery.job_id == job_id)
@@ -197,11 +198,12 @@ def seconds_until_next_due(session: Session, queue: str) -> float | None:
     A delivery that waits for its turn counts only while there is free capacity and its account is not disabled. Returns
     None if none is owed, or while an operator has stopped dispatch.
     """
-    if gate.load(session, queue).dispatch_stopped:
+    capacity = fair_order.free_capacity(session, queue)
+    if capacity is None:
         return None
     due = select(func.extract("epoch", func.min(Delivery.due_at) - func.clock_timestamp()))
     due = due.where(Delivery.queue == queue)
-    if fair_order.free_capacity(session, queue) <= 0:
+    if capacity == 0:
         due = due.where(fair_order.needs_no_turn())
     else:
         due = due.where(or_(fair_order.needs_no_turn(), ~is_held()))

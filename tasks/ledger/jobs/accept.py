@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from psycopg.types.json import Jsonb
 from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts import limits
-from tasks.ledger.delivery import outbox
-from tasks.ledger.history.job_events import note
+from tasks.ledger.compiled import CompiledStatement
 from tasks.ledger.keys import fingerprint_of, operation_key_of
 from tasks.ledger.models import Document, Job, Submission
-from tasks.ledger.sql_intervals import seconds
-from tasks.ledger.states import Event, State
+from tasks.ledger.states import State
 from tasks.ledger.terms import Terms
 
 
@@ -76,8 +75,11 @@ def accept_job(session: Session, intent: Intent, document: NewDocument, terms: T
 
     Raises IdempotencyKeyReused or LimitReached. The caller must then roll back.
     """
-    document_id = _keep_document(session, intent.account_id, document)
-    return accept_job_for_document(session, intent, document_id, terms)
+    # Keeping the document locks its row, so that retention cannot delete the content until this transaction ends.
+    fingerprint = fingerprint_of(document.content, document.kind)
+    return _accept(
+        session, intent, _keep_document(session, intent.account_id, document, fingerprint), fingerprint, terms
+    )
 
 
 def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> AcceptedJob:
@@ -93,6 +95,13 @@ def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.
         .where(Document.id == document_id, Document.content.is_not(None))
         .with_for_update(read=True, key_share=True)
     ).scalar_one()
+    return _accept(session, intent, document_id, fingerprint, terms)
+
+
+def _accept(session: Session, intent: Intent, document_id: uuid.UUID, fingerprint: str, terms: Terms) -> AcceptedJob:
+    """Accept an intent about a document whose row this transaction has locked."""
+    if intent.idempotency_key is None:
+        return _find_or_create(session, intent, document_id, fingerprint, terms)
     operation_key = _operation_key(intent, fingerprint)
     known = _find_existing_job(session, intent, operation_key)
     if known is not None:
@@ -110,7 +119,7 @@ def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.
             # The job that the key led to was deleted right after that, and the key with it.
 
 
-def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocument) -> uuid.UUID:
+def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocument, fingerprint: str) -> uuid.UUID:
     """Store the document, or find the row with the same account and fingerprint, and return the row's id.
 
     If retention has deleted the content of that row, the content is filled in again.
@@ -118,7 +127,7 @@ def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocumen
     statement = upsert(Document).values(
         id=uuid.uuid4(),
         account_id=account_id,
-        fingerprint=fingerprint_of(document.content, document.kind),
+        fingerprint=fingerprint,
         filename=document.filename,
         kind=document.kind,
         size_bytes=len(document.content),
@@ -133,12 +142,10 @@ def _keep_document(session: Session, account_id: uuid.UUID, document: NewDocumen
 
 
 def _find_existing_job(session: Session, intent: Intent, operation_key: str) -> AcceptedJob | None:
-    """Return the job of an earlier request with the same idempotency key. Returns None if there is no key or no job.
+    """Return the job of an earlier request with the same idempotency key. Returns None if there is none.
 
     Raises IdempotencyKeyReused if the earlier request asked for something else.
     """
-    if intent.idempotency_key is None:
-        return None
     row = session.execute(
         select(Submission.job_id, Submission.request_fingerprint).where(
             Submission.account_id == intent.account_id, Submission.idempotency_key == intent.idempotency_key
@@ -174,7 +181,7 @@ def _find_or_create(
         operation_key = _operation_key(intent, fingerprint)
         job_id = _insert_job(session, intent, document_id, operation_key, terms)
         if job_id is not None:
-            _complete_new_job(session, intent.account_id, job_id, terms)
+            limits.require(session, intent.account_id, terms.limits, except_job=job_id)
             return AcceptedJob(job_id, created=True)
         existing = _select_job(session, operation_key)
         if existing is None:
@@ -187,46 +194,69 @@ def _find_or_create(
         intent = replace(intent, fresh_run_key=f"after {job_id.hex}")
 
 
+_INSERT_JOB = CompiledStatement(
+    text("""
+    WITH job AS (
+      INSERT INTO jobs (
+        id, account_id, document_id, workflow, workflow_version, options, title, operation_key, fresh_run_key, queue,
+        state, revision, generation, attempts, max_attempts, interruptions, deliveries, progress_done, progress_total,
+        deadline_at
+      ) VALUES (
+        :id, :account_id, :document_id, :workflow, :workflow_version, :options, :title, :operation_key, :fresh_run_key,
+        :queue, 'queued', 1, 0, 0, :max_attempts, 0, 1, 0, 0, now() + make_interval(secs => :deadline_seconds)
+      )
+      ON CONFLICT (operation_key) WHERE state <> 'cancelled' DO NOTHING
+      RETURNING id, account_id, queue, state, generation
+    ),
+    delivery AS (
+      INSERT INTO deliveries (job_id, queue, number, due_at, not_before, dispatches)
+      SELECT id, queue, 1, now(), now(), 0 FROM job
+    ),
+    event AS (
+      INSERT INTO events (job_id, event, state, generation, facts) SELECT id, 'record', state, generation, '{}' FROM job
+    ),
+    counted AS (
+      INSERT INTO accepted_jobs (job_id, account_id) SELECT id, account_id FROM job
+    ),
+    no_longer_counted AS (
+      DELETE FROM accepted_jobs WHERE job_id IN (
+        SELECT job_id FROM accepted_jobs
+        WHERE account_id = :account_id AND at <= now() - make_interval(secs => :day_seconds)
+        FOR UPDATE SKIP LOCKED
+      )
+    )
+    SELECT id FROM job
+    """)
+)
+
+
 def _insert_job(
     session: Session, intent: Intent, document_id: uuid.UUID, operation_key: str, terms: Terms
 ) -> uuid.UUID | None:
-    """Insert a job unless one that is not cancelled has the same operation key. Returns None if nothing was inserted.
+    """Insert a job with its first delivery, event and count, unless one that is not cancelled has the operation key.
 
-    The unique index `one_job_per_operation` decides. While another transaction inserts the same key, this statement
-    waits until that transaction ends.
+    Returns None if nothing was inserted. The unique index `one_job_per_operation` decides. While another transaction
+    inserts the same key, this statement waits until that transaction ends. The limits are checked afterwards, because
+    only the INSERT tells if the intent is new: one that was accepted before leads to its job even if a limit is
+    reached.
     """
-    return session.execute(
-        upsert(Job)
-        .values(
-            id=uuid.uuid4(),
-            account_id=intent.account_id,
-            document_id=document_id,
-            workflow=intent.workflow,
-            workflow_version=intent.workflow_version,
-            options=dict(intent.options),
-            title=intent.title,
-            operation_key=operation_key,
-            fresh_run_key=intent.fresh_run_key,
-            queue=terms.queue,
-            max_attempts=terms.max_attempts,
-            deliveries=1,
-            deadline_at=func.now() + seconds(terms.deadline_seconds),
-        )
-        .on_conflict_do_nothing(index_elements=[Job.operation_key], index_where=text("state <> 'cancelled'"))
-        .returning(Job.id)
+    job_id: uuid.UUID | None = _INSERT_JOB.execute(
+        session,
+        id=uuid.uuid4(),
+        account_id=intent.account_id,
+        document_id=document_id,
+        workflow=intent.workflow,
+        workflow_version=intent.workflow_version,
+        options=Jsonb(dict(intent.options)),
+        title=intent.title,
+        operation_key=operation_key,
+        fresh_run_key=intent.fresh_run_key,
+        queue=terms.queue,
+        max_attempts=terms.max_attempts,
+        deadline_seconds=terms.deadline_seconds,
+        day_seconds=limits.DAY_SECONDS,
     ).scalar_one_or_none()
-
-
-def _complete_new_job(session: Session, account_id: uuid.UUID, job_id: uuid.UUID, terms: Terms) -> None:
-    """Check and count the limits for a job that was just inserted, owe its first delivery, and write its event.
-
-    The limits are checked after the INSERT, because only the INSERT tells if the intent is new: one that was accepted
-    before leads to its job even if a limit is reached. Raises LimitReached.
-    """
-    limits.require(session, account_id, terms.limits, except_job=job_id)
-    limits.count_job(session, account_id, job_id)
-    outbox.owe(session, job_id, terms.queue, number=1)
-    note(session, job_id, Event.RECORD, State.QUEUED, 0)
+    return job_id
 
 
 def _select_job(session: Session, operation_key: str) -> tuple[uuid.UUID, datetime | None] | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, exists, func, or_, select, text, true, tuple_
+from sqlalchemy import Connection, Row, Select, Uuid, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
+from tasks.ledger.compiled import CompiledStatement, parameter
 from tasks.ledger.lost_claims import is_orphan
 from tasks.ledger.models import (
     Attempt,
@@ -120,7 +121,7 @@ def _job_columns() -> Select[Any]:
         select(Checkpoint.facts).where(Checkpoint.job_id == Job.id, Checkpoint.step == READ_STEP).scalar_subquery()
     )
     return select(
-        Job,
+        *Job.__table__.columns,
         func.now().label("now"),
         Document.filename,
         Document.kind,
@@ -132,8 +133,14 @@ def _job_columns() -> Select[Any]:
     ).join(Document, Document.id == Job.document_id)
 
 
+def _in_utc(time: Any) -> Any:
+    """Return a time in UTC. The server writes it in its own time zone, and pages that say UTC would show that."""
+    return None if time is None else time.astimezone(UTC)
+
+
 def _view(row: Row[Any]) -> JobView:
-    job: Job = row.Job
+    """Return the view of a row of `_job_columns`, which may come from the driver as it is."""
+    job = row
     state = State(job.state)
     shows_next_attempt = state in TERMINAL or state is State.RETRY_WAIT
     return JobView(
@@ -149,16 +156,16 @@ def _view(row: Row[Any]) -> JobView:
         step=job.step,
         progress_done=job.progress_done,
         progress_total=job.progress_total,
-        next_attempt_at=job.next_attempt_at if shows_next_attempt else None,
-        deadline_at=job.deadline_at,
+        next_attempt_at=_in_utc(job.next_attempt_at) if shows_next_attempt else None,
+        deadline_at=_in_utc(job.deadline_at),
         error_category=job.error_category,
         error_code=job.error_code,
-        created_at=job.created_at,
-        started_at=job.started_at,
-        claimed_at=job.claimed_at,
-        finished_at=job.finished_at,
-        content_deleted_at=job.content_deleted_at,
-        now=row.now,
+        created_at=_in_utc(job.created_at),
+        started_at=_in_utc(job.started_at),
+        claimed_at=_in_utc(job.claimed_at),
+        finished_at=_in_utc(job.finished_at),
+        content_deleted_at=_in_utc(job.content_deleted_at),
+        now=_in_utc(row.now),
         document_id=job.document_id,
         filename=row.filename,
         kind=row.kind,
@@ -171,30 +178,32 @@ def _view(row: Row[Any]) -> JobView:
     )
 
 
-def job_of(session: Session, job_id: uuid.UUID, account_id: uuid.UUID) -> JobView | None:
+_ANY_JOB = CompiledStatement(_job_columns().where(Job.id == parameter("job_id", Uuid())))
+_JOB_OF_ACCOUNT = CompiledStatement(
+    _job_columns().where(Job.id == parameter("job_id", Uuid()), Job.account_id == parameter("account_id", Uuid()))
+)
+
+
+def job_of(on: Connection | Session, job_id: uuid.UUID, account_id: uuid.UUID) -> JobView | None:
     """Return the owner's view of a job. Returns None if it does not exist or belongs to another account."""
-    row = session.execute(
-        _job_columns().where(Job.id == job_id, Job.account_id == account_id).execution_options(populate_existing=True)
-    ).one_or_none()
+    row = _JOB_OF_ACCOUNT.execute(on, job_id=job_id, account_id=account_id).one_or_none()
     return None if row is None else _view(row)
 
 
 def any_job(session: Session, job_id: uuid.UUID) -> JobView | None:
     """Return the view of a job of whatever account, for operators. Returns None if it does not exist."""
-    row = session.execute(
-        _job_columns().where(Job.id == job_id).execution_options(populate_existing=True)
-    ).one_or_none()
+    row = _ANY_JOB.execute(session, job_id=job_id).one_or_none()
     return None if row is None else _view(row)
 
 
-def lane_wait_of(session: Session, job_id: uuid.UUID) -> LaneWait | None:
+def lane_wait_of(on: Connection | Session, job_id: uuid.UUID) -> LaneWait | None:
     """Return the closed lane that this job waits for. Returns None if it waits for none."""
-    return lane_waits_of(session, [job_id]).get(job_id)
+    return lane_waits_of(on, [job_id]).get(job_id)
 
 
-def lane_waits_of(session: Session, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LaneWait]:
+def lane_waits_of(on: Connection | Session, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LaneWait]:
     """Return the closed lane of each of these jobs that waits for one."""
-    rows = session.execute(
+    rows = on.execute(
         select(Delivery.job_id, Lane.category, Lane.code, Lane.state == LaneState.STOPPED, Delivery.not_before)
         .join(Delivery, Delivery.lane == Lane.name)
         .where(Delivery.job_id.in_(job_ids), Lane.category.is_not(None))

@@ -9,6 +9,7 @@ from sqlalchemy import text, true
 
 from tasks.database import Database
 from tasks.ledger.accounts import disabled
+from tasks.ledger.compiled import CompiledStatement
 from tasks.ledger.delivery import fair_order, outbox
 from tasks.ledger.errors import Category
 from tasks.ledger.jobs import deadlines, transitions
@@ -95,6 +96,7 @@ def test_control_without_the_guard_of_the_turns_it_is_sent(
     submitted(database, account_id)
     disable(database, account_id)
     monkeypatch.setattr(fair_order, "is_disabled", lambda _: ~true())
+    monkeypatch.setattr(fair_order, "_NEXT", CompiledStatement(fair_order._next_query()))
     assert dispatcher.step() == 1 and queue.depth() == 1
 
 

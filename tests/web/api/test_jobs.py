@@ -30,6 +30,19 @@ def test_a_submit_is_accepted_with_a_place_to_look(program: Program, database: D
     assert "Set-Cookie" not in answer.headers
 
 
+def test_a_submit_and_a_look_at_its_job_cost_few_statements(program: Program, database_statements: list[str]) -> None:
+    program.submit("The first one also notes the use of the token.")
+    database_statements.clear()
+    answer = program.submit("Text.")
+    assert answer.status_code == 202
+    words = [statement.split()[0] for statement in database_statements]
+    assert len(words) - words.count("BEGIN") <= 13, "\n".join(database_statements)
+    assert words.count("BEGIN") <= 3, "accept it, take its turn, and note that it was sent"
+    database_statements.clear()
+    program.ask("GET", f"/jobs/{answer.json['id']}")
+    assert len(database_statements) == 3, "token, job, and the lane that a waiting job may wait for"
+
+
 def test_the_same_wish_is_200_and_the_same_job(program: Program, ada: Person, database: Database) -> None:
     first = program.submit("Text.", "k").json["id"]
     for answer in (program.submit("Text.", "k"), program.submit("Text."), program.submit("Text.", "k2")):
