@@ -35,7 +35,7 @@ KNOWN = (
     KnownDeadlock(
         operations=frozenset({"delete_account"}),
         at=frozenset({"select documents for update"}),
-        others_at=frozenset({"insert jobs"}),
+        others_at=frozenset({"insert jobs", "insert submissions"}),
         reason="A request about a stored document locks the document before the account, to which its new job refers. "
         "A deletion locks the account first. Only a person who deletes the account in one window and runs a job again "
         "in another can meet it.",

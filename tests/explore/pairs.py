@@ -25,7 +25,7 @@ PAIRS: Mapping[str, str] = {
     "running_expired": """
         expire|renew  expire|succeed  expire|expire  expire|save_answer  expire|open_call  expire|release
         expire|retry_later""",
-    "running_poisonous": "sweep|succeed  sweep|fail",
+    "running_poisonous": "sweep|succeed  sweep|fail  sweep|delete_document  claim|release",
     "cancel_requested": "succeed|accept_same  open_call|release",
     "taken_over": "late_succeed|succeed  late_release|retry_later  late_fail|cancel",
     "taken_back": "late_succeed|claim  late_retry_later|claim  late_fail|cancel",
@@ -37,7 +37,7 @@ PAIRS: Mapping[str, str] = {
         try_again|begin_replay  try_again|send_notifications  try_again|delete_document
         begin_replay|delete_document""",
     "failed_long_ago": "delete_content|try_again",
-    "cancelled": "accept_same|accept_same_with_new_key",
+    "cancelled": "accept_same|accept_same_with_new_key  meet_gone_webhook|delete_account",
     "lane_stopped": "claim|open_lane",
     "parked": "open_lane|cancel  open_lane|dispatch  open_lane|delete_document",
     "running_before_stopped_lane": "release_behind_lane|open_lane  open_call|open_lane",
@@ -55,7 +55,7 @@ THOROUGH_PAIRS: Mapping[str, str] = {
     "running_expired": "show_late_job|renew  sweep|retry_later  sweep|sweep",
     "taken_over": "late_save_answer|save_answer",
     "running_late": "sweep|succeed  sweep|show_late_job",
-    "running_poisonous": "sweep|cancel",
+    "running_poisonous": "sweep|cancel  sweep|delete_account",
     "failed": "begin_replay|begin_replay",
     "failed_long_ago": "delete_content|begin_replay",
     "failed_in_replay": "carry_on_replays|cancel  carry_on_replays|try_again  carry_on_replays|carry_on_replays",

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, func, update
+from sqlalchemy import ColumnElement, Row, case, func, or_, update
 from sqlalchemy.orm import Session
 
 from tasks.ledger.errors import Category
 from tasks.ledger.models import Attempt, Job
 from tasks.ledger.notifications import outbox
-from tasks.ledger.states import HELD, SETBACKS, TERMINAL, TRANSITIONS, Event, Outcome
+from tasks.ledger.states import HELD, SETBACKS, TERMINAL, TRANSITIONS, Event, Outcome, State
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def change_state(
     job_id: uuid.UUID,
     *guards: ColumnElement[bool],
     claim: Claim | None = None,
+    then: tuple[Event, ColumnElement[bool]] | None = None,
     **values: Any,
 ) -> Row[*tuple[Any, ...]] | None:
     """Change the job's state as `event` does, if its present state, the guards and the claim allow it.
@@ -66,6 +67,9 @@ def change_state(
     `queue`, `deliveries`, `next_attempt_at` and `seconds_left` until the deadline. Returns None if the event is not
     allowed in this state, a guard is false, or the generation is not the claim's; nothing is written then.
 
+    `then` is an event that follows at once where its condition is true. Both are this one UPDATE: a second one in the
+    same transaction would lock the rows that foreign keys refer to, after the job and so against the lock order.
+
     At a final state the notifications about the end are queued, and at a replay those that were not sent are deleted.
     """
     table = TRANSITIONS[event]
@@ -73,15 +77,16 @@ def change_state(
     statement = update(Job).where(Job.id == job_id, Job.state.in_(allowed), *guards)
     if claim is not None:
         statement = statement.where(Job.generation == claim.generation)
-    target = case({str(before): str(after) for before, after in table.items()}, value=Job.state)
+    target = case({str(before): _after(after, then) for before, after in table.items()}, value=Job.state)
     if event in SETBACKS or event is Event.REPLAY:
         values["deliveries"] = Job.deliveries + 1  # a second UPDATE would lock the rows that foreign keys refer to
-    terminal = [before for before, after in table.items() if after in TERMINAL]
+    ends = [_ends(Job.state == before, after, then) for before, after in table.items()]
+    terminal = [end for end in ends if end is not None]
     row = session.execute(
         statement.values(
             state=target,
             revision=Job.revision + 1,
-            finished_at=case((Job.state.in_(terminal), func.now()), else_=None) if terminal else None,
+            finished_at=case((or_(*terminal), func.now()), else_=None) if terminal else None,
             **values,
         )
         .returning(
@@ -103,6 +108,25 @@ def change_state(
     elif row is not None and event is Event.REPLAY:
         outbox.cancel_of_job(session, job_id)
     return row
+
+
+def _after(after: State, then: tuple[Event, ColumnElement[bool]] | None) -> Any:
+    """Return the state that a job gets, or the expression of it if another event may follow at once."""
+    if then is None or after not in TRANSITIONS[then[0]]:
+        return str(after)
+    event, condition = then
+    return case((condition, str(TRANSITIONS[event][after])), else_=str(after))
+
+
+def _ends(
+    is_before: ColumnElement[bool], after: State, then: tuple[Event, ColumnElement[bool]] | None
+) -> ColumnElement[bool] | None:
+    """Return the condition under which a job of this state ends now. None if it does not."""
+    if after in TERMINAL:
+        return is_before
+    if then is None or TRANSITIONS[then[0]].get(after) not in TERMINAL:
+        return None
+    return is_before & then[1]
 
 
 def close_attempt(

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, func, insert, select, true
+from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, true
 from sqlalchemy.orm import Session
 
 from tasks.ledger.accounts.disabled import is_disabled
@@ -30,6 +30,7 @@ from tasks.ledger.terms import RenewalTimes
 
 LANE_SPREAD_SECONDS = 2.0  # jobs that waited for a closed lane come back at random times within this
 MAX_INTERRUPTED_SECONDS = 60.0
+INTERRUPTED_TOO_OFTEN = "interrupted_too_often"
 MAX_SUSPICIONS = 2  # a job fails when its worker has died more often than this while it was read
 
 
@@ -298,17 +299,21 @@ def expire(
     # The first interruption costs no time, the second two seconds, and so on.
     wait = seconds(func.least(MAX_INTERRUPTED_SECONDS, func.power(2, Job.interruptions)))
     due = func.now() + case((Job.interruptions > 0, wait), else_=seconds(0))
+    suspicions = Job.suspicions + case((was_read(), 0), else_=1)
+    too_often = or_(suspicions > MAX_SUSPICIONS, Job.interruptions + 1 > max_interruptions)
+    was_running = Job.state == State.RUNNING
     row = change_state(
         session,
         Event.EXPIRE,
         job_id,
         is_lost(renewal),
+        then=(Event.FAIL, too_often),
         generation=Job.generation + 1,
         interruptions=Job.interruptions + 1,
-        suspicions=Job.suspicions + case((was_read(), 0), else_=1),
-        error_category=case((Job.state == State.RUNNING, Category.CRASHED)),
-        error_code=case((Job.state == State.RUNNING, "worker_lost")),
-        next_attempt_at=case((Job.state == State.RUNNING, due)),
+        suspicions=suspicions,
+        error_category=case((was_running, Category.CRASHED)),
+        error_code=case((was_running & too_often, INTERRUPTED_TOO_OFTEN), (was_running, "worker_lost")),
+        next_attempt_at=case((was_running & ~too_often, due)),
         **RELEASED_FIELDS,
     )
     if row is None:
@@ -316,19 +321,20 @@ def expire(
     state = State(row.state)
     close_attempt(session, job_id, row.generation - 1, Outcome.LOST, Category.CRASHED)
     close_open_calls(session, job_id, CallOutcome.UNKNOWN)
-    note(session, job_id, Event.EXPIRE, state, row.generation, interruptions=row.interruptions)
-    if state is not State.RETRY_WAIT:
-        return state
-    if row.suspicions > MAX_SUSPICIONS or row.interruptions > max_interruptions:
-        return fail_waiting(session, job_id, category=Category.CRASHED, code="interrupted_too_often")
-    outbox.owe(session, job_id, row.queue, row.deliveries, not_before=row.next_attempt_at)
+    expired = State.RETRY_WAIT if state is State.FAILED else state
+    note(session, job_id, Event.EXPIRE, expired, row.generation, interruptions=row.interruptions)
+    if state is State.FAILED:
+        facts = {"category": Category.CRASHED, "code": INTERRUPTED_TOO_OFTEN}
+        note(session, job_id, Event.FAIL, state, row.generation, **facts)
+    elif state is State.RETRY_WAIT:
+        outbox.owe(session, job_id, row.queue, row.deliveries, not_before=row.next_attempt_at)
     return state
 
 
 def fail_waiting(
     session: Session, job_id: uuid.UUID, *guards: ColumnElement[bool], category: Category, code: str | None = None
 ) -> State | None:
-    """Fail a job that no worker holds: its deadline has passed, or it was interrupted too often.
+    """Fail a job that no worker holds, since its deadline has passed.
 
     Returns None if a worker holds the job, it has ended, or a guard is false.
     """

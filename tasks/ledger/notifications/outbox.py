@@ -242,13 +242,18 @@ def _postpone_target(session: Session, notice_id: uuid.UUID, for_seconds: float)
 
 def give_up_target(session: Session, account_id: uuid.UUID, channel: Channel, target: str, *, code: str) -> None:
     """Give up all notifications that are owed to this target of the account."""
-    theirs = (Notice.account_id == account_id, Notice.channel == channel, Notice.target == target)
     session.execute(
         update(Notice)
-        .where(Notice.id.in_(_lock_pending(session, *theirs)))
+        .where(Notice.id.in_(lock_owed_to(session, account_id, channel, target)))
         .values(gave_up_at=func.now(), error_code=code, facts={})
         .execution_options(synchronize_session=False)
     )
+
+
+def lock_owed_to(session: Session, account_id: uuid.UUID, channel: Channel, target: str) -> Sequence[uuid.UUID]:
+    """Lock the notifications that are still owed to this target of the account, and return their ids."""
+    theirs = (Notice.account_id == account_id, Notice.channel == channel, Notice.target == target)
+    return _lock_pending(session, *theirs)
 
 
 def _lock_pending(session: Session, *which: ColumnElement[bool]) -> Sequence[uuid.UUID]:

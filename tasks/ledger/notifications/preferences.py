@@ -106,7 +106,9 @@ def webhook_is_gone(session: Session, account_id: uuid.UUID, url: str, *, code: 
     """Turn the account's webhook off, since its receiver is gone for good, and give up what is owed to it.
 
     Does nothing if the account has another URL by now. The URL is kept, so that the user can be told what happened.
+    Lock order: the notifications before the preferences, as in the deletion of an account.
     """
+    outbox.lock_owed_to(session, account_id, Channel.WEBHOOK, url)
     gone = session.execute(
         update(NoticeWish)
         .where(NoticeWish.account_id == account_id, NoticeWish.webhook_url == url)
