@@ -16,6 +16,8 @@ LOGGED = re.compile(
 )
 FRAME = re.compile(r"(?i)(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b")
 OWN = "benchmark"
+WRITTEN_WITHIN_SECONDS = 1.0
+"""A commit is on the disk at once; a server that gives up durability needs a moment longer."""
 NOT_COUNTED = {"info", "flushall"}
 
 
@@ -49,7 +51,7 @@ class Counters:
 
     def __init__(self, servers: Servers, database: str) -> None:
         self._servers, self._database = servers, database
-        self._flushed = self._flushed_to()
+        self._position = self._insert_position()
         self._log_position = servers.log.stat().st_size
         self._commands = self._redis_commands()
         self._cpu = self._both_cpu()
@@ -69,8 +71,8 @@ class Counters:
     def _both_cpu(self) -> tuple[float, float]:
         return cpu_seconds(self._servers.postgresql_pid), cpu_seconds(self._servers.redis_pid)
 
-    def _flushed_to(self) -> str:
-        return str(self._servers.rows("postgres", "SELECT pg_current_wal_flush_lsn()")[0][0])
+    def _insert_position(self) -> str:
+        return str(self._servers.rows("postgres", "SELECT pg_current_wal_insert_lsn()")[0][0])
 
     def _redis_commands(self) -> Counter[str]:
         found = self._servers.redis.info("commandstats")
@@ -78,9 +80,12 @@ class Counters:
         return Counter({name: count for name, count in calls.items() if name not in NOT_COUNTED})
 
     def _commits(self) -> int:
+        end, until = self._insert_position(), time.time() + WRITTEN_WITHIN_SECONDS
+        is_written = f"SELECT pg_current_wal_flush_lsn() >= '{end}'"
+        while not self._servers.rows("postgres", is_written)[0][0] and time.time() < until:
+            time.sleep(0.02)
         command = [self._servers.programs / "pg_waldump", "-p", self._servers.wal, "--rmgr=Transaction"]
-        span = ["-s", self._flushed, "-e", self._flushed_to()]
-        ended = subprocess.run([*command, *span], capture_output=True, text=True)
+        ended = subprocess.run([*command, "-s", self._position, "-e", end], capture_output=True, text=True)
         return sum("desc: COMMIT" in line for line in ended.stdout.splitlines())
 
     def _add_statements(self, work: Work) -> None:

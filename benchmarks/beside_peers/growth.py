@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
 from benchmarks import history, pages
@@ -13,7 +12,6 @@ from benchmarks.beside_peers.results import Part, load
 from benchmarks.beside_peers.servers import Servers
 from benchmarks.beside_peers.throughput import Throughput
 from benchmarks.beside_peers.waybill import Waybill
-from tasks.settings import Settings
 
 FEW = 1_000
 JOBS, COUNTED = 200, 100
@@ -33,14 +31,7 @@ class Grown(Waybill):
         self.servers.redis.flushall()
         self.servers.copy_database(self.database)
         self.make()
-        settings = Settings(
-            database_url=SecretStr(self.servers.database_url(self.database)),
-            redis_url=SecretStr(self.servers.redis_url(self.redis_number)),
-            waybill_demo=True,
-            proxy_hops=0,
-            openai_api_key=SecretStr("not used"),
-            metrics_token=SecretStr(pages.METRICS_TOKEN),
-        )
+        settings = self.site_settings
         engine = create_engine(settings.sqlalchemy_url)
         with engine.begin() as connection:
             history.write(connection, jobs=self._history_jobs, queue=settings.queue_name)

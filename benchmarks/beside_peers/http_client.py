@@ -76,6 +76,12 @@ class Client:
             self.close()
         return response
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()

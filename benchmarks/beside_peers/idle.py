@@ -32,7 +32,8 @@ def measure_one(system: System, part: Part, seconds: float) -> None:
     system.servers.ai("/_set", delay=0, reset=True)
     system.prepare()
     with system.start_web() as web:
-        submit_each(system, Client(system.port), marks(1), 0)
+        with Client(system.port) as client:
+            submit_each(system, client, marks(1), 0)
         with system.start_worker() as worker:
             system.wait_until_done(1, 60)
             first = system.servers.ai("/_stats")["first"] - worker.began

@@ -42,11 +42,7 @@ KINDS = {
         [(*PROCRASTINATE, "schema", "--apply")],
     ),
     "pgqueuer": Kind("pgqueuer", ("with_pgqueuer.py", "{slots}"), [("-m", "pgqueuer", "install")]),
-    "DBOS": Kind(
-        "dbos",
-        ("with_dbos.py", "worker", "{slots}"),
-        [("-m", "dbos", "migrate", "-s", "{database_url}"), ("with_dbos.py", "tables", "{slots}")],
-    ),
+    "DBOS": Kind("dbos", ("with_dbos.py", "worker", "{slots}"), [("with_dbos.py", "tables", "{slots}")]),
 }
 
 
@@ -90,8 +86,7 @@ class Peer(System):
         return [self._python, *self._filled(self._kind.worker)]
 
     def _filled(self, arguments: Sequence[str]) -> list[str]:
-        values = {"slots": str(self.slots), "database_url": self.servers.database_url(self.database)}
-        return [argument.format(**values) for argument in arguments]
+        return [argument.format(slots=self.slots) for argument in arguments]
 
     def submission(self, mark: str, text: str) -> Request:
         return Request("POST", "/jobs", {"text": text})

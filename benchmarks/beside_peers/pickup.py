@@ -17,6 +17,7 @@ from benchmarks.beside_peers.waybill import Waybill
 
 WARM_UP = 5
 PAUSE_SECONDS = 0.1
+SETTLE_SECONDS = 1.0
 
 
 def measure(servers: Servers, peers: Sequence[str], jobs: int = 60, counted: int = 20) -> dict[str, Part]:
@@ -33,11 +34,10 @@ def measure(servers: Servers, peers: Sequence[str], jobs: int = 60, counted: int
 def measure_one(system: System, part: Part, jobs: int, counted: int) -> None:
     system.servers.ai("/_set", delay=0, reset=True)
     system.prepare()
-    with system.start_web(), system.start_worker():
-        client = Client(system.port)
+    with system.start_web(), system.start_worker(), Client(system.port) as client:
         submit_each(system, client, marks(WARM_UP), 0)
         system.wait_until_done(WARM_UP, 60)
-        time.sleep(1)
+        time.sleep(SETTLE_SECONDS)
         names = marks(jobs)
         sent = submit_each(system, client, names, PAUSE_SECONDS)
         system.wait_until_done(WARM_UP + jobs, 60)

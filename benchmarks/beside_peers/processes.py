@@ -64,7 +64,7 @@ def memory(pid: int) -> Memory:
 
 
 class Running:
-    """A process in a session of its own, with its log. It ends with its children when the block ends."""
+    """A process in a session of its own, with its log. It is killed with its children when the block ends."""
 
     def __init__(self, command: Sequence[str | Path], variables: Mapping[str, str], folder: Path, log: Path) -> None:
         self.log = log
@@ -85,7 +85,7 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self._kill(tree(self.pid))
 
     @property
     def cpu(self) -> float:
@@ -110,12 +110,15 @@ class Running:
         raise RuntimeError(f"{self.log.name}: not ready\n{self.log.read_text(errors='replace')[-2000:]}")
 
     def stop(self, patience: float = 15.0) -> None:
-        """Ask it to end, and kill what is left of its tree."""
+        """Ask it to end, and kill what is left of its tree after a while."""
         members = tree(self.pid)
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 self._popen.wait(patience)
+        self._kill(members)
+
+    def _kill(self, members: Sequence[psutil.Process]) -> None:
         for process in members:
             with suppress(psutil.NoSuchProcess):
                 process.kill()

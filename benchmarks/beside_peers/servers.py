@@ -23,12 +23,12 @@ from webapp.local.ports import free_port
 from webapp.local.postgresql import Server as PostgresqlServer
 from webapp.local.redis import Server as RedisServer
 
-SETTINGS = {
-    "track_commit_timestamp": "on",  # tells when a row was committed
-    "wal_keep_size": "2GB",  # keeps the commits until they are counted
-    "log_line_prefix": "%d|%a|",  # database and application of a logged statement
-    "log_parameter_max_length": "0",
-}
+CONFIGURATION = (
+    "track_commit_timestamp=on",  # tells when a row was committed
+    "wal_keep_size=2GB",  # keeps the commits until they are counted
+    "log_line_prefix=%d|%a|",  # the database and the application of a logged statement
+    "log_parameter_max_length=0",
+)
 
 
 class Servers:
@@ -88,6 +88,11 @@ class Servers:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
 
+    def close(self) -> None:
+        """Close the benchmark's own connections."""
+        self._ai.close()
+        self.redis.close()
+
     @contextmanager
     def logged_statements(self) -> Iterator[None]:
         """Log every statement while the block runs."""
@@ -109,32 +114,23 @@ class Servers:
 @contextmanager
 def running(directory: Path, *, throwaway: bool = False) -> Iterator[Servers]:
     """Run the servers while the block runs. `throwaway` gives up PostgreSQL's durability; figures need it."""
-    postgresql = PostgresqlServer(directory / "postgresql", throwaway=throwaway)
+    postgresql = PostgresqlServer(directory / "postgresql", throwaway=throwaway, configuration=CONFIGURATION)
     redis_server = RedisServer(directory / "redis")
     ai_port = free_port()
     command = [sys.executable, "-m", "benchmarks.beside_peers.ai_service", str(ai_port)]
     try:
         postgresql.start()
-        configure(postgresql)
         redis_server.start()
         with Running(command, {}, ROOT, directory / "ai.log") as ai:
             servers = Servers(postgresql, redis_server, ai_port, directory)
             ai.wait_until(lambda: responds(servers))
             yield servers
+            servers.close()
     finally:
         redis_server.stop()
         postgresql.stop()
         shutil.rmtree(postgresql.data, ignore_errors=True)
         postgresql.remove()
-
-
-def configure(postgresql: PostgresqlServer) -> None:
-    """Set what is measured, and restart."""
-    with psycopg.connect(postgresql.address, autocommit=True) as connection:
-        for name, value in SETTINGS.items():
-            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
-    postgresql.stop()
-    postgresql.start()
 
 
 def responds(servers: Servers) -> bool:

@@ -65,7 +65,7 @@ class System(ABC):
         environment = {**kept_variables(), **self.variables, **more}
         ended = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True)
         if ended.returncode:
-            raise RuntimeError(f"{command}: {ended.stdout[-800:]}{ended.stderr[-2000:]}")
+            raise RuntimeError(f"{self.name}: {ended.stdout[-800:]}{ended.stderr[-2000:]}")
         return ended.stdout
 
     def start_web(self) -> Running:
@@ -82,13 +82,11 @@ class System(ABC):
         return Running(command, {**self.variables, "BENCH_ROLE": role, "PGAPPNAME": role}, self.folder, log)
 
     def _responds(self) -> bool:
-        client = Client(self.port)
-        try:
-            return client.send(Request("GET", "/healthz")).status == 200
-        except OSError:
-            return False
-        finally:
-            client.close()
+        with Client(self.port) as client:
+            try:
+                return client.send(Request("GET", "/healthz")).status == 200
+            except OSError:
+                return False
 
     @property
     def _count(self) -> str:

@@ -61,9 +61,11 @@ class Throughput:
     def _count_work(self, system: System) -> Work:
         """Return what the counted jobs need in the worker, its start included."""
         counters = Counters(system.servers, system.database)
-        with system.start_worker():
+        with system.start_worker() as worker:
             system.wait_until_done(self.counted, PATIENCE_SECONDS)
-            return counters.read()
+            work = counters.read()
+            worker.stop()
+        return work
 
     def _measure_work(self, system: System, since: float, counted: Work) -> None:
         """Measure from the first job on, so that the worker's start is left out."""
@@ -75,6 +77,7 @@ class Throughput:
             already = system.servers.ai("/_stats")["requests"]
             asked += system.wait_until_done(self.counted + self.jobs, PATIENCE_SECONDS)
             cpu, timed = worker.cpu - cpu, counters.read()
+            worker.stop()
         ended = transactions(system.servers, system.database) - ended - asked
         statement = SPAN.format(jobs=system.jobs, since=since)
         [(first, last, done)] = system.servers.rows(system.database, statement)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pydantic import SecretStr
+
+from benchmarks import pages
 from benchmarks.beside_peers.environments import ROOT
 from benchmarks.beside_peers.http_client import Request, Response
 from benchmarks.beside_peers.processes import Running
 from benchmarks.beside_peers.servers import Servers
 from benchmarks.beside_peers.systems import System
+from tasks.database import Database
 from tasks.settings import Settings
+from webapp.auth import api_tokens, passwords
+from webapp.models import Account
 
 EMAIL, PASSWORD = "bench@example.org", "a long enough password 42"
 LONG_CALLS = {
@@ -70,11 +77,24 @@ class Waybill(System):
 
     def make(self) -> None:
         """Migrate, and create one account with one token."""
-        flask = [sys.executable, "-m", "flask", "--app", "wsgi"]
-        self.call([*flask, "db", "upgrade"])
-        self.call([*flask, "accounts", "create", EMAIL, "--operator"], ACCOUNT_PASSWORD=PASSWORD)
-        token = self.call([*flask, "accounts", "token", EMAIL, "--name", "bench"]).split()[-1]
-        self._token_file.write_text(token)
+        self.call([sys.executable, "-m", "flask", "--app", "wsgi", "db", "upgrade"])
+        with Database(self.site_settings, "benchmark") as database, database.transaction() as session:
+            account = Account(id=uuid.uuid4(), email=EMAIL, password_hash=passwords.hash_password(PASSWORD))
+            session.add(account)
+            session.flush()
+            self._token_file.write_text(api_tokens.make_token(session, account.id, "benchmark"))
+
+    @property
+    def site_settings(self) -> Settings:
+        """Return settings for what the benchmark itself does with the site's tables."""
+        return Settings(
+            database_url=SecretStr(self.servers.database_url(self.database)),
+            redis_url=SecretStr(self.servers.redis_url(self.redis_number)),
+            waybill_demo=True,
+            proxy_hops=0,
+            openai_api_key=SecretStr("not used"),
+            metrics_token=SecretStr(pages.METRICS_TOKEN),
+        )
 
     @property
     def headers(self) -> dict[str, str]:

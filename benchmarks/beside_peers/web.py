@@ -84,9 +84,8 @@ def pasted(mark: str, token: str, cookie: dict[str, str]) -> Request:
 
 def measure_case(site: Waybill, web: Running, part: Part, name: str, case: Case, seconds: float) -> None:
     """Count some requests with the statements logged, then measure without."""
-    client = Client(site.port)
-    body = client.send(case(marks(1)[0])).body
-    with site.servers.logged_statements():
+    with Client(site.port) as client, site.servers.logged_statements():
+        body = client.send(case(marks(1)[0])).body
         counters = Counters(site.servers, site.database)
         for mark in marks(COUNTED):
             client.send(case(mark))

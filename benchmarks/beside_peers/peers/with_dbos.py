@@ -7,7 +7,7 @@ import threading
 from functools import cache
 
 import durable_work
-from dbos import DBOS, DBOSClient
+from dbos import DBOS, DBOSClient, run_dbos_database_migrations
 
 POLLED_EVERY_SECONDS = 0.05
 making = threading.Lock()
@@ -58,6 +58,7 @@ def run(jobs_at_once: int) -> None:
 if __name__ == "__main__":
     given = int(sys.argv[2])
     if sys.argv[1] == "tables":
+        run_dbos_database_migrations(system_database_url=durable_work.DATABASE_URL)
         client().register_queue("bench", worker_concurrency=given, polling_interval_sec=POLLED_EVERY_SECONDS)
     else:
         run(given)
