@@ -23,7 +23,7 @@ NOT_COUNTED = {"info", "flushall"}
 
 @dataclass
 class Work:
-    """What was done: CPU seconds, and counts.
+    """CPU seconds and counts between two moments.
 
     `statements` leaves out BEGIN and COMMIT, `round_trips` has them. Both are zero unless statements were logged.
     `commits` are the commit records in the write-ahead log: transactions that have written and waited for the disk.
@@ -84,8 +84,8 @@ class Counters:
         is_written = f"SELECT pg_current_wal_flush_lsn() >= '{end}'"
         while not self._servers.rows("postgres", is_written)[0][0] and time.time() < until:
             time.sleep(0.02)
-        command = [self._servers.programs / "pg_waldump", "-p", self._servers.wal, "--rmgr=Transaction"]
-        ended = subprocess.run([*command, "-s", self._position, "-e", end], capture_output=True, text=True)
+        span = [f"--path={self._servers.wal}", f"--start={self._position}", f"--end={end}", "--rmgr=Transaction"]
+        ended = subprocess.run([self._servers.programs / "pg_waldump", *span], capture_output=True, text=True)
         return sum("desc: COMMIT" in line for line in ended.stdout.splitlines())
 
     def _add_statements(self, work: Work) -> None:

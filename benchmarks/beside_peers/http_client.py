@@ -119,7 +119,7 @@ def more(line: socket.socket) -> bytes:
 
 @dataclass
 class Sent:
-    """What came of many requests: seconds for all, seconds for each, and how often each status came.
+    """The outcome of many requests: seconds for all, seconds for each, and how often each status came.
 
     `cut_off` counts those whose connection the server closed.
     """

@@ -1,4 +1,4 @@
-"""What is compared: a system that takes a job over HTTP and does it in a worker."""
+"""Starts a system that takes a job over HTTP and does it in a worker, and waits for its jobs."""
 
 from __future__ import annotations
 

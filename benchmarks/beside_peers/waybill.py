@@ -37,7 +37,7 @@ FROM jobs JOIN documents ON documents.id = jobs.document_id
 def most_slots() -> int:
     """Return the most slots that the settings allow."""
     bounds = [getattr(bound, "le", None) for bound in Settings.model_fields["worker_slots"].metadata]
-    return next(bound for bound in bounds if bound is not None)
+    return next(int(bound) for bound in bounds if bound is not None)
 
 
 class Waybill(System):

@@ -20,7 +20,7 @@ from benchmarks.beside_peers.waybill import LONG_CALLS, Waybill
 
 JOBS, SLOTS, COUNTED = 200, 64, 40
 POLLING = ((200, 2.0), (1000, 5.0), (1000, 2.0))
-"""How many pages, and every how many seconds each polls: 2 s in the first minute of a job, then 5 s."""
+"""The number of pages, and the seconds between two polls of each: 2 s in the first minute of a job, then 5 s."""
 POLLING_SECONDS = 12
 
 Case = Callable[[str], Request]
@@ -57,23 +57,28 @@ def cases(site: Waybill, browser: Browser) -> Iterator[tuple[str, Case]]:
     running, queued = job_in(site, "running"), job_in(site, "queued")
     for state, job in (("running", running), ("queued", queued)):
         poll = next_poll(browser.get(f"/jobs/{job}").body) or ""
-        yield f"status poll, {state}, unchanged", lambda _, path=poll: Request("GET", path, None, browser.headers)
+        yield f"status poll, {state}, unchanged", same(Request("GET", poll, None, browser.headers))
         changed = re.sub(r"rev=\d+", "rev=0", poll)
-        yield f"status poll, {state}, changed", lambda _, path=changed: Request("GET", path, None, browser.headers)
+        yield f"status poll, {state}, changed", same(Request("GET", changed, None, browser.headers))
     home = browser.get("/")
     mine, token = next_poll(home.body, LIST_POLL), browser.token(home)
     cookie = {"Cookie": browser.headers["Cookie"]}
-    yield "job page, running", lambda _: Request("GET", f"/jobs/{running}", None, cookie)
-    yield "home page", lambda _: Request("GET", "/", None, cookie)
+    yield "job page, running", same(Request("GET", f"/jobs/{running}", None, cookie))
+    yield "home page", same(Request("GET", "/", None, cookie))
     if mine:
-        yield "list poll, unchanged", lambda _: Request("GET", mine, None, browser.headers)
-    yield "list poll, changed", lambda _: Request("GET", "/jobs/mine?mark=x", None, browser.headers)
+        yield "list poll, unchanged", same(Request("GET", mine, None, browser.headers))
+    yield "list poll, changed", same(Request("GET", "/jobs/mine?mark=x", None, browser.headers))
     yield "submit on the page", lambda mark: pasted(mark, token, cookie)
     yield "API, submit", lambda mark: site.submission(mark, document(mark))
-    yield "API, one job", lambda _: Request("GET", f"/api/v1/jobs/{running}", None, site.headers)
-    yield "API, list", lambda _: Request("GET", "/api/v1/jobs", None, site.headers)
-    yield "healthz", lambda _: Request("GET", "/healthz")
-    yield "readyz", lambda _: Request("GET", "/readyz")
+    yield "API, one job", same(Request("GET", f"/api/v1/jobs/{running}", None, site.headers))
+    yield "API, list", same(Request("GET", "/api/v1/jobs", None, site.headers))
+    yield "healthz", same(Request("GET", "/healthz"))
+    yield "readyz", same(Request("GET", "/readyz"))
+
+
+def same(request: Request) -> Case:
+    """Return a case that sends the same request each time."""
+    return lambda _: request
 
 
 def pasted(mark: str, token: str, cookie: dict[str, str]) -> Request:

@@ -27,6 +27,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
         yield found
 
 
+@pytest.mark.timeout(150)  # starts four processes and two servers, which takes long beside other tests
 def test_a_short_run_counts_what_each_system_does(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pickup, "SETTLE_SECONDS", 0)
     monkeypatch.setattr(pickup, "WARM_UP", 1)
