@@ -25,5 +25,5 @@ def measure_each(
     for system in interleaved(ours, peers, between):
         try:
             measure(system)
-        except (RuntimeError, OSError) as error:
+        except Exception as error:
             print(f"  {system.name} was not measured: {error}", file=sys.stderr, flush=True)

@@ -75,7 +75,8 @@ class Peer(System):
 
     def make(self) -> None:
         """Create the tables of the site and of the queue."""
-        self.call([self._python, "durable_work.py"])
+        with self.servers.connect(self.database) as connection:
+            connection.execute((FOLDER / "tables.sql").read_text())
         for arguments in self._kind.tables:
             self.call([self._python, *self._filled(arguments)])
 

@@ -34,7 +34,8 @@ def measure(servers: Servers, peers: Sequence[str], jobs: int = 60, counted: int
 def measure_one(system: System, part: Part, jobs: int, counted: int) -> None:
     system.servers.ai("/_set", delay=0, reset=True)
     system.prepare()
-    with system.start_web(), system.start_worker(), Client(system.port) as client:
+    with system.starting_web() as web, system.start_worker(), Client(system.port) as client:
+        web.wait_until(system.responds)
         submit_each(system, client, marks(WARM_UP), 0)
         system.wait_until_done(WARM_UP, 60)
         time.sleep(SETTLE_SECONDS)

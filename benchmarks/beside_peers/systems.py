@@ -70,9 +70,13 @@ class System(ABC):
 
     def start_web(self) -> Running:
         """Start the web process, and wait until it responds."""
-        web = self._start("web", self.web_command())
-        web.ready_after = web.wait_until(self._responds)
+        web = self.starting_web()
+        web.ready_after = web.wait_until(self.responds)
         return web
+
+    def starting_web(self) -> Running:
+        """Start the web process without waiting for it."""
+        return self._start("web", self.web_command())
 
     def start_worker(self) -> Running:
         return self._start("worker", self.worker_command())
@@ -81,7 +85,8 @@ class System(ABC):
         log = self.servers.directory / f"{self.name.replace(' ', '-')}-{role}.log"
         return Running(command, {**self.variables, "BENCH_ROLE": role, "PGAPPNAME": role}, self.folder, log)
 
-    def _responds(self) -> bool:
+    def responds(self) -> bool:
+        """Return True if the web process responds."""
         with Client(self.port) as client:
             try:
                 return client.send(Request("GET", "/healthz")).status == 200
