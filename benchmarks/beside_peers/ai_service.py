@@ -3,7 +3,7 @@
 Runs a scripted AI service that costs little: one asyncio process, about 0.1 ms of CPU for a request. Nothing is
 validated or streamed. A marker BENCH-<word> in the body is logged with the time when the request arrived.
 
-POST /v1/…     the response, after the delay that was set
+POST /v1/…     the response, after the delay that was set; at once if there is no marker
 POST /_set     {"delay": seconds, "reset": true}
 POST /_answer  respond now to all requests that wait
 GET /_stats    {"requests", "waiting", "most_waiting", "first"}
@@ -78,7 +78,7 @@ class Script:
     def requested(self, connection: Connection, body: bytes) -> None:
         found = MARKER.search(body)
         self.log.append((found[1].decode() if found else "", time.time()))
-        if self.delay <= 0:
+        if self.delay <= 0 or found is None:
             connection.send(ANSWER)
             return
         self.timers[connection] = asyncio.get_running_loop().call_later(self.delay, self.answer, connection)

@@ -61,7 +61,7 @@ def measure_one(system: System, part: Part, seconds: float) -> None:
                     "PostgreSQL connections": postgresql,
                     "Redis connections": redis,
                     "web ready, s": web.ready_after,
-                    "worker ready, s": worker.ready_after or first,
+                    "first request at the AI after the worker's start, s": first,
                 },
                 statements=work.by_text.most_common(60),
                 redis_commands=work.by_command,
