@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -44,6 +45,7 @@ def main() -> int:
     unknown = {name for name, _, _ in chosen} - set(PARTS) | {name for name in given.peers.split(",")} - {*KINDS, ""}
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the servers on the way out
     allow_open_files()
     KEPT.mkdir(exist_ok=True)
     peers = [name for name in given.peers.split(",") if name]

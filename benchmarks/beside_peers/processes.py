@@ -99,7 +99,10 @@ class Running:
         return words in self.log.read_text(errors="replace")
 
     def wait_until(self, fact: Callable[[], bool], seconds: float = 60.0) -> float:
-        """Wait for a fact, and return how long after the start it came. Raises RuntimeError if it does not come."""
+        """Wait for a fact, and return how long after the start it came.
+
+        If it does not come, the process is killed. Raises RuntimeError.
+        """
         end = time.time() + seconds
         while time.time() < end:
             if fact():
@@ -107,6 +110,7 @@ class Running:
             if self._popen.poll() is not None:
                 break
             time.sleep(0.01)
+        self._kill(tree(self.pid))
         raise RuntimeError(f"{self.log.name}: not ready\n{self.log.read_text(errors='replace')[-2000:]}")
 
     def stop(self, patience: float = 15.0) -> None:

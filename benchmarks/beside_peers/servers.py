@@ -97,8 +97,10 @@ class Servers:
     def logged_statements(self) -> Iterator[None]:
         """Log every statement while the block runs."""
         self._set_log("all")
-        yield
-        self._set_log("none")
+        try:
+            yield
+        finally:
+            self._set_log("none")
 
     def _set_log(self, value: str) -> None:
         with self.connect() as connection:
