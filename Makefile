@@ -21,7 +21,7 @@ $(shell [ -x $(BIN)/python ] || rm -f $(VENV)/installed)
 # Without it each of the many processes of a run would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo check test newcomer drills chaos explore screenshots lint words settings lock clean
+.PHONY: help demo check test newcomer drills chaos explore bench screenshots lint words settings lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -65,6 +65,9 @@ chaos: $(VENV)/installed ## 300 jobs while everything around them is killed at r
 explore: $(VENV)/installed ## try the orders in which the ledger's operations can meet, for MINUTES=2; SEED=… draws others
 	$(BIN)/python -m tests.explore.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1)
 
+bench: $(VENV)/installed ## Waybill beside its peers, in 15 minutes; PARTS="pickup throughput" measures some parts
+	$(BIN)/python -m benchmarks.beside_peers $(PARTS)
+
 screenshots: $(VENV)/installed ## take the pictures in docs/img again; needs Chromium: docs/pictures.md
 	$(BIN)/python -m tests.screenshots
 
@@ -86,6 +89,6 @@ lock: $(VENV)/installed ## write the lock files from pyproject.toml
 newcomer: $(VENV)/installed ## the two commands on a machine where nothing ran before, as root and as another user
 	$(BIN)/python -m pytest tests/newcomer -v -p no:cacheprovider $(ARGS)
 
-clean: ## remove the virtual environment and the demo's data
+clean: ## remove the virtual environments and the demo's data
 	rm -rf "$$(readlink .demo/postgresql/data)"
-	rm -rf $(VENV) .demo
+	rm -rf $(VENV) .demo .bench

@@ -53,10 +53,11 @@ class Server:
     """A PostgreSQL server on the data in one directory. `throwaway` gives up safety against power cuts for speed.
 
     It listens on a socket only, in a directory that only its own user may enter, and asks for a password there.
+    `configuration` has more settings for it, as name=value.
     """
 
-    def __init__(self, directory: Path, *, throwaway: bool = False) -> None:
-        self._throwaway = throwaway
+    def __init__(self, directory: Path, *, throwaway: bool = False, configuration: Sequence[str] = ()) -> None:
+        self._throwaway, self._configuration = throwaway, configuration
         self._user = _unprivileged_user() if os.geteuid() == 0 else None
         self._programs = _programs() if self._user is None else _copied_programs()
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -94,6 +95,7 @@ class Server:
             self._make_data()
         _stop_leftover(self._data)
         options = [f"max_connections={CONNECTIONS}", *(UNSAFE_BUT_FAST if self._throwaway else ())]
+        options += self._configuration
         arguments = ["-D", str(self._data), "-h", "", "-k", f'"{self._sockets}"']
         for option in options:
             arguments += ["-c", option]

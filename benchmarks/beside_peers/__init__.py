@@ -1,0 +1,1 @@
+"""Compares Waybill with other ways to run the same durable work: python -m benchmarks.beside_peers."""
