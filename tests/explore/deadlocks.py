@@ -50,7 +50,7 @@ KNOWN = (
     ),
     KnownDeadlock(
         operations=frozenset({"release_behind_lane"}),
-        at=frozenset({"select jobs for update", "update provider_calls"}),
+        at=frozenset({"select jobs for update", "update jobs", "update provider_calls"}),
         others_at=frozenset({"update provider_calls", "select lanes for update"}),
         reason="Only the holder of a claim closes its call, and it does so before it hands the job back, so these two "
         "never run at the same time.",

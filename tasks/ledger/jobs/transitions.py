@@ -391,15 +391,6 @@ def replay(
         return None
     outbox.owe(session, job_id, row.queue, row.deliveries)
     part_of = None if replay_id is None else replay_id.hex
-    note(
-        session,
-        job_id,
-        Event.REPLAY,
-        row.state,
-        row.generation,
-        cause=cause,
-        by=by,
-        replay=part_of,
-        rule=by_rule or None,
-    )
+    facts: dict[str, object] = {"cause": cause, "by": by, "replay": part_of, "rule": by_rule or None}
+    note(session, job_id, Event.REPLAY, row.state, row.generation, **facts)
     return State(row.state)
