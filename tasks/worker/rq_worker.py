@@ -30,6 +30,8 @@ DELIVERY_ID = re.compile(r"[0-9a-f]{32}-\d{1,9}\Z")
 DEQUEUE_SECONDS = 5
 """Seconds that one dequeue waits. A signal ends the wait at once, see `break_off_waiting`."""
 BURST_DEQUEUE_SECONDS = 1
+SLOT_WAIT_SECONDS = 1
+"""Seconds of one wait for a free slot, and so how soon a stop is noticed while every slot is busy."""
 HEARTBEAT_SECONDS = 20
 """The least time between two of RQ's heartbeats. It forgets a worker only after two minutes without one."""
 
@@ -85,6 +87,7 @@ class SlotWorker(SimpleWorker):
         """Send RQ's heartbeat if one is due, and raise StopRequested if Redis is away while the process stops.
 
         RQ calls this several times for each message, and a Redis may be billed by commands.
+
         RQ waits for a Redis that is away without limit, and calls only this method meanwhile. Without the check here a
         stop would go unnoticed, and running work would be left to its lease instead of being handed back.
         """
@@ -104,13 +107,16 @@ class SlotWorker(SimpleWorker):
     ) -> tuple[Job, Queue] | None:
         """Wait for a free slot first, so that a delivery that leaves the queue is worked on at once."""
         while not self.stopping.is_set():
-            if not self.slots.take(self._dequeue_seconds):
+            if not self.slots.take(SLOT_WAIT_SECONDS):
                 self.heartbeat()
                 continue
             found = None
             try:
                 self.is_waiting = True
                 found = super().dequeue_job_and_maintain_ttl(self._dequeue_seconds, self._dequeue_seconds)
+            except BaseException:
+                found = None  # broken off: nobody works on what may have been found
+                raise
             finally:
                 self.is_waiting = False
                 if found is None:
