@@ -87,7 +87,7 @@ def _is_valid(lifetime: ColumnElement[Any]) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def restrict_to_session(query: Select[Any]) -> Select[Any]:
+def restrict_to_session(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
     """Restrict a query of one account, its parameter `account_id`, to a valid session of that account.
 
     The other parameters are those of `parameters_of_session`. So a poll checks the session in its only statement.

@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from flask import request, url_for
+from flask import g, request, url_for
+from sqlalchemy import Row, Uuid, and_, func, select
 
 from tasks.i18n import lazy
+from tasks.ledger.compiled import CompiledStatement, parameter
+from tasks.ledger.models import Job
 from tasks.ledger.reports import job_views
 from tasks.ledger.reports.job_views import JobView
 from tasks.ledger.states import UNFINISHED, State
+from webapp.auth import sessions
 from webapp.auth.sessions import current_account
-from webapp.database import transaction
+from webapp.database import reading, transaction
 from webapp.http import pagination
 from webapp.jobs import deadlines
 from webapp.text.numbers import number
@@ -76,6 +81,36 @@ class MyDocuments:
         return url_for(endpoint, _external=False, **{name: value for name, value in parameters.items() if value})
 
 
+_MARKED = CompiledStatement(
+    sessions.restrict_to_session(
+        select(
+            Job.id,
+            Job.revision,
+            and_(Job.finished_at.is_(None), Job.deadline_at <= func.now()).label("is_late"),
+        )
+        .where(Job.account_id == parameter("account_id", Uuid()))
+        .order_by(Job.created_at.desc(), Job.id.desc())
+        .limit(PAGE)
+    )
+)
+
+
+def is_unchanged(mark: str | None) -> bool:
+    """Return True if a page that shows the newest jobs would show them again, read with a single statement.
+
+    Returns False also for the other lists, and where there is no valid session, so that the whole request finds out.
+    """
+    proof = sessions.parameters_of_session()
+    if mark is None or proof is None or any(request.args.get(name) for name in ("show", "q", "before")):
+        return False
+    with reading() as connection:
+        rows = _MARKED.execute(connection, **proof).all()
+    if not rows:
+        return False
+    g.account_id = proof["account_id"]  # the session was valid, so the log may name it
+    return _mark(rows) == mark and not any(row.is_late for row in rows)
+
+
 def asked_for() -> MyDocuments:
     """Return the part of the user's list that the request asks for. Ignores an unknown filter."""
     show = request.args.get("show", "")
@@ -102,6 +137,6 @@ def _found(show: str, words: str, before: str) -> list[JobView]:
         )
 
 
-def _mark(jobs: Sequence[JobView]) -> str:
+def _mark(jobs: Sequence[JobView] | Sequence[Row[Any]]) -> str:
     rows = ",".join(f"{job.id.hex}:{job.revision}" for job in jobs)
     return hashlib.sha256(rows.encode()).hexdigest()[:16]

@@ -88,9 +88,16 @@ def _is_paused() -> bool:
 
 
 @jobs.get("/jobs/mine")
-@login_required  # type: ignore[untyped-decorator]
 def mine() -> ResponseReturnValue:
     """Return the list alone, for the page that polls it; 204 while nothing has changed."""
+    if job_list.is_unchanged(request.args.get("mark")):
+        return Response(status=204)
+    response: ResponseReturnValue = _changed_list()
+    return response
+
+
+@login_required  # type: ignore[untyped-decorator]
+def _changed_list() -> ResponseReturnValue:
     listed = job_list.asked_for()
     if listed.mark == request.args.get("mark"):
         return Response(status=204)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import func, update
 
+from tasks.database import Database
 from tasks.ledger.errors import Category
+from tasks.ledger.models import Job
 from tests.web.conftest import Person, WebHarness
 
 
@@ -58,6 +61,22 @@ def test_the_list_is_asked_for_again_only_while_something_may_change(ada: Person
     bench.job(title="Newer")
     answer = ada.get(again)
     assert answer.status_code == 200 and "Newer" in answer.text and "<html" not in answer.text
+
+
+def test_a_poll_of_the_newest_jobs_that_changes_nothing_is_one_statement(
+    ada: Person, bob: Person, bench: WebHarness, database: Database, database_statements: list[str]
+) -> None:
+    bench.job()
+    address = ada.get("/").text.partition('hx-get="')[2].partition('"')[0].replace("&amp;", "&")
+    database_statements.clear()
+    answer = ada.get(address)
+    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (204, None)
+    assert [statement.partition(" ")[0] for statement in database_statements] == ["SELECT"]
+    assert bob.get(address).status_code == 200, "another account's list is another one"
+    with database.transaction() as session:
+        session.execute(update(Job).values(deadline_at=func.now()))
+    late = ada.get(address)
+    assert late.status_code == 200 and "Failed" in late.text, "a job whose time is over is ended by whoever looks"
 
 
 @pytest.mark.parametrize("before", ["x", "2026-01-01_x", "_", "2026-01-01T00:00:00_" + "0" * 32, "%00"])
