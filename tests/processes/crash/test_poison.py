@@ -98,4 +98,4 @@ def test_control_without_isolation_it_takes_its_neighbours_along(
         assert second.wait(within=40) == -signal.SIGKILL, "while the good ones wait for their second answers"
     with poisoned(addresses, fake, WITHOUT_ISOLATION="1") as third:
         here = Site(fake, database, account_id, addresses, third)
-        factories.wait_until(lambda: any(here.calls(job).count("unknown") > 1 for job in jobs), within=20)
+        factories.wait_until(lambda: any(here.calls(job).count("unknown") > 1 for job in jobs), within=60)
