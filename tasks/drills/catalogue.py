@@ -36,6 +36,7 @@ DRILLS = (
     Drill("provider-stalls", "provider never answers", provider_errors.provider_stalls, 1),
     Drill("provider-trickles", "provider sends a byte at a time", provider_errors.provider_trickles, 1),
     Drill("redis-forgot", "all keys of the queue deleted, 6 jobs open", lost_messages.redis_forgot),
+    Drill("full-redis", "a Redis of the drill's own, full, 4 jobs handed in", lost_messages.redis_full),
     Drill("poison", "a document that kills its worker, beside 3 good ones", worker_crashes.poison_beside_good_ones, 3),
     Drill("read-only", "a worker whose database takes no writes", worker_crashes.database_read_only),
     Drill("odd-retry-after", "provider asks to wait for thirty years", provider_errors.odd_retry_after),

@@ -17,6 +17,10 @@ class DrillFailed(Exception):
     """Raised when an expected fact is not true. The table shows the message."""
 
 
+class NotPlayed(Exception):
+    """Raised when this host lacks what the drill needs. The message says what; nothing is wrong with the site."""
+
+
 class Interrupted(Exception):
     """Raised when the drills must end now."""
 

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 HEAD = ("drill", "what was done", "lost", "duplicate results", "calls", "made twice", "recovery", "verdict")
 TEXT_COLUMNS = {0, 1, 7}
-PASSED = "passed"
+PASSED, NOT_PLAYED = "passed", "not played"
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Row:
     verdict: str
 
     @property
-    def passed(self) -> bool:
-        """Return True if the drill passed."""
-        return self.verdict == PASSED
+    def failed(self) -> bool:
+        """Return True unless the drill passed, or could not be played on this host."""
+        return not self.verdict.startswith((PASSED, NOT_PLAYED))
 
 
 def lines_of(rows: Sequence[Row]) -> list[str]:

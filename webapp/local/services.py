@@ -15,7 +15,7 @@ from pathlib import Path
 
 from webapp.local.errors import CannotStart
 from webapp.local.postgresql import postgresql
-from webapp.local.redis import redis
+from webapp.local.redis import redis, redis_program
 
 
 @contextmanager
@@ -46,7 +46,10 @@ def main(arguments: list[str]) -> int:
     directory, *command = arguments
     try:
         with services(Path(directory), throwaway=True) as environment:
-            return subprocess.call(command, env={**os.environ, **environment})
+            variables = {**os.environ, **environment}
+            if not os.environ.get("REDIS_URL"):  # a drill starts another one, and the program may be in a package
+                variables["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{Path(redis_program()).parent}"
+            return subprocess.call(command, env=variables)
     except CannotStart as error:
         print(error, file=sys.stderr)
         return 1

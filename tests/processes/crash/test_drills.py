@@ -62,6 +62,7 @@ def somebodys_job(database: Database, queue: DeliveryQueue, account_id: uuid.UUI
 
 
 PLAYED = {
+    "full-redis",
     "killed-with-answer",
     "killed-while-made",
     "invalid-credentials",
@@ -84,6 +85,16 @@ def test_drills_pass_beside_a_real_site_and_leave_no_trace(
     assert all(re.search(r"  passed$", row) for row in rows)
     after = everything(database, queue)
     assert {name: after.get(name) for name in {*before, *after} if after.get(name) != before.get(name)} == {}
+
+
+def test_a_full_redis_is_not_played_where_there_is_no_redis_to_start(
+    addresses: dict[str, str], database: Database, queue: DeliveryQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = drills(addresses, "full-redis")
+    assert done.returncode == 0, done.stderr
+    assert "not played: there is no redis-server or valkey-server on PATH" in done.stdout
+    assert accounts(database) == []
 
 
 def test_refuses_beside_unfinished_work_of_people(addresses: dict[str, str], somebodys_job: uuid.UUID) -> None:
