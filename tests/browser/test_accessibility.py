@@ -109,6 +109,7 @@ def mailed(path: str, purpose: str, *facts: str) -> str:
     return Links(settings).signed(path, purpose, facts)
 
 
+@pytest.mark.thorough
 def test_pages_of_somebody_who_is_not_signed_in(chromium: Browser, site: StillSite, complaints: Complaints) -> None:
     complaints.expect("status of 4")
     account = site.account()
@@ -138,6 +139,7 @@ def test_pages_of_somebody_who_is_not_signed_in(chromium: Browser, site: StillSi
     assert found == []
 
 
+@pytest.mark.thorough
 def test_home_and_account(chromium: Browser, site: StillSite, complaints: Complaints, password_hash: str) -> None:
     complaints.expect("status of 4")
     ada = site.account(password_hash=password_hash)
@@ -177,6 +179,7 @@ def test_home_and_account(chromium: Browser, site: StillSite, complaints: Compla
     assert found == []
 
 
+@pytest.mark.thorough
 def test_the_page_of_a_job(chromium: Browser, site: StillSite) -> None:
     ada = site.account()
     bench = WebHarness(site.database, ada)
@@ -228,6 +231,7 @@ def test_a_form_on_another_site(chromium: Browser, site: StillSite, complaints: 
     assert found == []
 
 
+@pytest.mark.thorough
 def test_operators_pages(chromium: Browser, site: StillSite) -> None:
     olga = site.account("olga@example.org", role=Role.OPERATOR)
     bench = WebHarness(site.database, olga)

@@ -101,6 +101,7 @@ def forget_and_change_the_password(page: Page, mails: MailReceiver, address: str
     expect(page.get_by_role("status").first).to_contain_text("Your password has been changed")
 
 
+@pytest.mark.thorough
 def test_a_person_is_invited_and_told_by_mail(
     chromium: Browser, addresses: dict[str, str], database: Database, queue: DeliveryQueue, complaints: Complaints
 ) -> None:

@@ -93,6 +93,7 @@ def pause_and_resume(page: Page) -> None:
     expect(status).to_have_attribute("data-state", "succeeded", timeout=30_000)
 
 
+@pytest.mark.thorough
 def test_a_refused_key_is_put_right_and_everything_comes_back(
     context: BrowserContext, page: Page, live_site: LiveSite, email: str, complaints: Complaints
 ) -> None:

@@ -115,6 +115,7 @@ def released(engine: Engine, patience: Patience, messages: list[str]) -> Iterato
     assert not thread.is_alive()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("one_try", [0.5, 60.0], ids=["with a limit", "control: without"])
 def test_without_a_limit_on_a_lock_every_later_reader_hangs(older: dict[str, str], one_try: float) -> None:
     url, messages = older["DATABASE_URL"], list[str]()

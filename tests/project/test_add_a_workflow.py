@@ -46,6 +46,7 @@ def run(copy: Path, arguments: list[str], variables: dict[str, str]) -> subproce
     )
 
 
+@pytest.mark.thorough
 def test_the_guide_leads_to_a_job_that_succeeds(
     copy: Path, addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID
 ) -> None:

@@ -86,6 +86,7 @@ def a_site(database: Database, account_id: uuid.UUID) -> dict[str, uuid.UUID]:
     return {"queued": queued, "held": held, "done": done}
 
 
+@pytest.mark.thorough
 def test_every_row_comes_back_equal_and_unfinished_jobs_go_on(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue, account_id: uuid.UUID, other: Database
 ) -> None:
@@ -125,6 +126,7 @@ def refused(database: Database, lines: list[str]) -> str:
     return str(why.value)
 
 
+@pytest.mark.thorough
 def test_what_is_not_whole_or_does_not_fit_changes_nothing(
     database: Database, account_id: uuid.UUID, other: Database
 ) -> None:

@@ -80,6 +80,7 @@ def test_killed_at_every_point_where_the_response_has_a_name_it_is_made_once(
         assert (factories.count(session, "results"), factories.count(session, "deliveries")) == (1, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.parametrize(
     ("kills", "state", "generations", "recorded"),

@@ -137,6 +137,7 @@ def test_ctrl_c_clears_up(addresses: dict[str, str], database: Database, queue: 
     assert everything(database, queue) == before
 
 
+@pytest.mark.thorough
 def test_what_a_killed_run_leaves_is_removed_by_the_next_and_its_processes_die_with_it(
     addresses: dict[str, str], database: Database, queue: DeliveryQueue
 ) -> None:
@@ -252,6 +253,7 @@ def test_a_promise_that_is_broken_makes_the_drill_fail(means: Means, play: Any, 
     assert accounts(means.database) == []
 
 
+@pytest.mark.thorough
 def test_a_call_nobody_wrote_down_or_made_once_too_often_makes_the_drill_fail(means: Means) -> None:
     def play(stage: Stage) -> None:
         stage.submit()

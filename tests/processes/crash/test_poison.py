@@ -83,6 +83,7 @@ def test_the_good_ones_are_saved_after_one_repeated_call_and_the_cause_is_found(
         assert job_views.orphans(session) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(120)
 def test_control_without_isolation_it_takes_its_neighbours_along(

@@ -33,6 +33,7 @@ def hand_in(site: str, token: str, text: str) -> uuid.UUID:
         return uuid.UUID(json.load(answer)["id"])
 
 
+@pytest.mark.thorough
 @pytest.mark.crash
 @pytest.mark.timeout(120)
 def test_processes_on_other_disks_and_in_other_time_zones_work_on_the_same_job(

@@ -139,6 +139,7 @@ def test_many_clicks_at_once_are_one_job_and_one_page(front: Front, ada: Visitor
     assert page.status == 200 and fresh.status == 303 and front.count("jobs") == before + 2
 
 
+@pytest.mark.thorough
 def test_a_made_up_address_or_another_process_is_no_way_around_a_limit(front: Front) -> None:
     """Check that neither a forged X-Forwarded-For nor a change of the process gives a client a new counter."""
     guesser = Visitor.at(front, "/login")
@@ -209,6 +210,7 @@ def test_whoever_is_refused_at_once_gets_the_answer_too(front: Front, path: str)
     assert answer.status in (400, 401, 404)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [450_000, 600_000, 900_000])
 @pytest.mark.parametrize("multipart", [True, False], ids=["multipart", "urlencoded"])
 def test_a_paste_up_to_the_limit_passes_and_beyond_it_the_form_comes_back(

@@ -34,6 +34,7 @@ def replay(settings: Settings, jobs: list[uuid.UUID], cause: Cause, note: str) -
     return replays.replay(settings, names, category=None, code=None, cause=cause, note=note, per_minute=600)
 
 
+@pytest.mark.thorough
 def test_replaying_again_while_they_run_doubles_nothing(site: Opened, addresses: dict[str, str]) -> None:
     """Let ten jobs fail, replay them, replay them again while they run, and replay the five that fail again."""
     with site({"mode": "context"}, slots=12) as here:

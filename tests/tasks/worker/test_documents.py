@@ -39,6 +39,7 @@ GOOD = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_bad_documents_end_in_words_and_the_good_ones_behind_them_are_read(
     site: Opened, app: Flask, account_id: uuid.UUID

@@ -72,6 +72,7 @@ def test_a_delay_of_a_minute_and_a_half_is_waited_for_in_the_schedule(site: Open
         assert len(here.fake.requests) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stall", [{"mode": "hang"}, {"mode": "drip"}, {"mode": "drip_headers"}])
 def test_a_stalled_provider_is_given_up_at_the_calls_budget_and_asked_once_more(
     site: Opened, stall: dict[str, Any]
@@ -151,6 +152,7 @@ def test_what_is_refused_before_any_work_is_tried_on_until_no_attempt_fits_any_m
         assert view.finished_at is not None and view.finished_at < view.deadline_at
 
 
+@pytest.mark.thorough
 def test_a_service_that_is_away_for_longer_than_three_tries_costs_nothing(site: Opened) -> None:
     with site({"mode": "status", "code": 500}) as here:
         job = here.submit()

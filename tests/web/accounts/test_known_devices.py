@@ -88,6 +88,7 @@ def test_without_its_cookie_the_known_browser_would_be_refused(site: Flask) -> N
     assert sign_in(hers, PASSWORD) == 429
 
 
+@pytest.mark.thorough
 def test_an_unknown_address_is_limited_in_the_same_way_and_words(site: Flask) -> None:
     """Ensure that the limit does not reveal who has an account."""
     assert guess_from_everywhere(site, "who@example.org") == [401] * 100 + [429]
@@ -111,6 +112,7 @@ def test_a_known_browser_may_not_guess_more_than_another(site: Flask) -> None:
     assert sign_in(hers, PASSWORD) == 429, "its own attempts count"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["another account's", "made up", "of an older password", "signed with another key"])
 def test_a_cookie_that_is_not_the_accounts_own_makes_nothing_known(
     site: Flask, make_app: Callable[..., Flask], database: Database, how: str
@@ -131,6 +133,7 @@ def test_a_cookie_that_is_not_the_accounts_own_makes_nothing_known(
     assert sign_in(hers, PASSWORD) == 429
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("limit", "status"), [(2, 303), (1, 429)])
 def test_several_people_are_known_in_one_browser_but_not_any_number(
     site: Flask, monkeypatch: pytest.MonkeyPatch, limit: int, status: int

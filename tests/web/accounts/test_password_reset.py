@@ -88,6 +88,7 @@ def test_a_link_by_mail_leads_to_a_new_password_once(mailing: Flask, somebody: B
     assert owed_mails(database)[-1].what == "password.changed"
 
 
+@pytest.mark.thorough
 def test_a_real_worker_sends_the_mail_and_its_link_sets_a_new_password(
     make_app: Callable[..., Flask], addresses: dict[str, str], database: Database
 ) -> None:

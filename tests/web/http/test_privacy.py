@@ -112,6 +112,7 @@ def test_every_answer_has_the_headers_and_none_may_be_kept(
             assert "Strict-Transport-Security" not in answer.headers, path
 
 
+@pytest.mark.thorough
 def test_only_the_queue_dashboard_has_a_policy_of_its_own_and_nothing_that_somebody_sees_may_be_kept(
     make_app: Callable[..., Flask], olga: Person, bench: WebHarness
 ) -> None:

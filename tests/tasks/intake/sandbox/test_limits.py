@@ -49,6 +49,7 @@ def test_a_page_of_absurd_size_costs_no_memory(pool: IntakePool) -> None:
     assert pool.read(pdf("words", size=2_000_000_000), None, limits).text == "words"
 
 
+@pytest.mark.thorough
 def test_a_bomb_is_stopped_by_the_memory_limit_and_by_nothing_else(pool: IntakePool) -> None:
     bomb = case_file("D05")
     for mebibytes in (64, 128, 256):
