@@ -66,7 +66,7 @@ def ordinary(grounds: Path) -> Iterator[User]:
         assert python, "no Python with venv"
         yield User(os.environ.get("USER", ""), os.geteuid(), os.getegid(), python)
         return
-    subprocess.run(["userdel", NAME], capture_output=True)
+    remove_user()  # and what an earlier run left, which belongs to nobody or to somebody else by now
     subprocess.run(["useradd", "--no-create-home", "--home-dir", str(grounds / "home"), NAME], check=True)
     try:
         python = usable_python(["setpriv", f"--reuid={NAME}", "--clear-groups"])
@@ -76,7 +76,13 @@ def ordinary(grounds: Path) -> Iterator[User]:
             pytest.skip("An ordinary user has no Python with venv on this machine: apt-get install python3-venv")
         yield User.named(NAME, python)
     finally:
-        subprocess.run(["userdel", NAME], capture_output=True)
+        remove_user()
+
+
+def remove_user() -> None:
+    """Remove the ordinary user with the folder that pytest keeps for one of this name."""
+    subprocess.run(["userdel", NAME], capture_output=True)
+    shutil.rmtree(Path(tempfile.gettempdir(), f"pytest-of-{NAME}"), ignore_errors=True)
 
 
 def home_of(user: User, grounds: Path) -> Path:
