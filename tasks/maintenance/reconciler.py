@@ -29,18 +29,11 @@ CLOSED_AT_ONCE = 20  # not urgent, and expired leases must not wait for it
 class Reconciler:
     """Sweeps over expired leases, passed deadlines, waiting jobs without a delivery, and content past its retention."""
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        settings: Settings,
-        wake_dispatcher: Callable[[], None],
-        is_due: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
         self._transaction = transaction
         self._settings = settings
         self._renewal = settings.renewal
         self._wake_dispatcher = wake_dispatcher
-        self._is_due = is_due
 
     def step(self) -> int:
         """Make one sweep and return how many jobs were moved or closed."""
@@ -85,11 +78,11 @@ class Reconciler:
         deleted = retention.delete_content(session, job_id, days=self._settings.retention_days)
         return "closed" if deleted else None
 
-    def run(self, stopping: threading.Event) -> None:
-        """Sweep until `stopping` is set."""
+    def run(self, stopping: threading.Event, is_due: Callable[[], bool] = lambda: True) -> None:
+        """Sweep until `stopping` is set, except while `is_due` says that there is nothing to do."""
         while not stopping.wait(self._settings.sweep_seconds):
             try:
-                if self._is_due():
+                if is_due():
                     self.step()
             except SQLAlchemyError as error:
                 log.warning("reconciler.waits", error=error_name(error))

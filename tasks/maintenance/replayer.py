@@ -21,17 +21,10 @@ BATCH = 200
 class Replayer:
     """Gives each replay its turn. The row of the replay keeps its rate."""
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        settings: Settings,
-        wake_dispatcher: Callable[[], None],
-        is_due: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, transaction: Transaction, settings: Settings, wake_dispatcher: Callable[[], None]) -> None:
         self._transaction = transaction
         self._settings = settings
         self._wake_dispatcher = wake_dispatcher
-        self._is_due = is_due
 
     def step(self) -> int:
         """Take every turn that is due now, each in its own transaction, and return how many there were."""
@@ -47,12 +40,12 @@ class Replayer:
             self._wake_dispatcher()
         return taken
 
-    def run(self, stopping: threading.Event) -> None:
-        """Step until `stopping` is set, and wake when the next turn is due."""
+    def run(self, stopping: threading.Event, is_due: Callable[[], bool] = lambda: True) -> None:
+        """Step until `stopping` is set, and wake when the next turn is due; not while `is_due` says that none is."""
         pause = POLL_SECONDS
         while not stopping.wait(pause):
             pause = POLL_SECONDS
-            if not self._is_due():
+            if not is_due():
                 continue
             try:
                 self.step()

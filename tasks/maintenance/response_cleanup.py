@@ -41,15 +41,8 @@ MAX_REST_SECONDS = 300.0  # a deletion is not urgent, and some servers do not su
 class ResponseCleanup:
     """Sweeps over the responses at the provider that no job waits for."""
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        settings: Settings,
-        provider: ProviderLoop,
-        is_due: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, transaction: Transaction, settings: Settings, provider: ProviderLoop) -> None:
         self._transaction = transaction
-        self._is_due = is_due
         self._lane = settings.lane
         self._sweep_seconds = settings.sweep_seconds
         self._budget_seconds = min(EXCHANGE_SECONDS, settings.provider_call_seconds)
@@ -163,12 +156,12 @@ class ResponseCleanup:
             self._failures += 1
         log.warning("response.left_to_the_next_sweep", what=what, category=error.category, code=error.code)
 
-    def run(self, stopping: threading.Event) -> None:
-        """Sweep until `stopping` is set, and less often while the provider refuses."""
+    def run(self, stopping: threading.Event, is_due: Callable[[], bool] = lambda: True) -> None:
+        """Sweep until `stopping` is set, less often while the provider refuses, and not while nothing `is_due`."""
         pause = self._sweep_seconds
         while not stopping.wait(pause):
             try:
-                if self._is_due():
+                if is_due():
                     self.step()
             except SQLAlchemyError as error:
                 log.warning("withdrawals.wait", error=type(error).__name__)

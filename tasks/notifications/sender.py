@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -37,20 +36,10 @@ Send = Callable[[PendingNotification], None]
 class Sender:
     """Sends the pending notifications of one channel. `at_once` limits how many tries are in flight."""
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        queue: str,
-        channel: Channel,
-        send: Send,
-        *,
-        at_once: int,
-        is_due: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, transaction: Transaction, queue: str, channel: Channel, send: Send, *, at_once: int) -> None:
         self._transaction = transaction
-        self._is_due = is_due
         self._queue = queue
-        self._channel = channel
+        self.channel = channel
         self._send = send
         self._at_once = at_once
         self._in_flight: dict[uuid.UUID, tuple[str, threading.Thread]] = {}
@@ -64,7 +53,7 @@ class Sender:
         if free <= 0:
             return 0
         with self._transaction() as session:
-            due = outbox.take_due(session, queue=self._queue, channel=self._channel, limit=free, busy_targets=busy)
+            due = outbox.take_due(session, queue=self._queue, channel=self.channel, limit=free, busy_targets=busy)
         if due:
             fault_point("notices.taken")
         for notice in due:
@@ -124,14 +113,17 @@ class Sender:
         with self._changed:
             return self._changed.wait_for(lambda: not self._in_flight, within_seconds)
 
-    def run(self, stopping: threading.Event) -> None:
-        """Send until `stopping` is set. Tries in flight then get 1.5 s to end; otherwise they are sent again later."""
+    def run(self, stopping: threading.Event, is_due: Callable[[], bool] = lambda: True) -> None:
+        """Send until `stopping` is set, except while `is_due` says that there is nothing to send.
+
+        Tries in flight then get 1.5 s to end; otherwise they are sent again later.
+        """
         while not stopping.is_set():
             taken = 0
             try:
-                taken = self.step() if self._is_due() else 0
+                taken = self.step() if is_due() else 0
             except SQLAlchemyError as error:
-                log.warning("notices.wait", channel=str(self._channel), error=error_name(error))
+                log.warning("notices.wait", channel=str(self.channel), error=error_name(error))
             with self._changed:
                 in_flight = bool(self._in_flight)
                 if in_flight:
@@ -167,13 +159,8 @@ class OutboxCleanup:
             stopping.wait(UPKEEP_SECONDS)
 
 
-def senders(
-    transaction: Transaction, settings: Settings, is_due: Callable[[Channel], bool] = lambda channel: True
-) -> list[Sender]:
-    """Return the senders of this process: always one for webhooks, and one for mail if the site can send it.
-
-    `is_due` returns False while no notification of a channel is due.
-    """
+def senders(transaction: Transaction, settings: Settings) -> list[Sender]:
+    """Return the senders of this process: always one for webhooks, and one for mail if the site can send it."""
     webhooks = WebhookPost(loopback=settings.webhook_loopback)
 
     def send_webhook(notice: PendingNotification) -> None:
@@ -182,13 +169,9 @@ def senders(
             raise NotSent("not_wanted", for_good=True)
         webhooks.send(notice, secret)
 
-    def sender(channel: Channel, send: Send, at_once: int) -> Sender:
-        due = partial(is_due, channel)
-        return Sender(transaction, settings.queue_name, channel, send, at_once=at_once, is_due=due)
-
-    found = [sender(Channel.WEBHOOK, send_webhook, 8)]
+    found = [Sender(transaction, settings.queue_name, Channel.WEBHOOK, send_webhook, at_once=8)]
     if settings.can_mail:
-        found.append(sender(Channel.EMAIL, MailPost(settings).send, 4))
+        found.append(Sender(transaction, settings.queue_name, Channel.EMAIL, MailPost(settings).send, at_once=4))
     return found
 
 

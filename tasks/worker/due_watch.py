@@ -9,7 +9,6 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.database import SINGLE_STATEMENT, Database, error_name
-from tasks.ledger.models.notifications import Channel
 from tasks.ledger.reports.due_work import Work, due_work
 from tasks.settings import Settings
 
@@ -47,10 +46,6 @@ class DueWatch:
     def is_due(self, work: Work) -> Callable[[], bool]:
         """Return a function that returns True while there may be work of this kind."""
         return lambda: work in self._due
-
-    def is_notification_due(self, channel: Channel) -> bool:
-        """Return True while there may be a notification to send by this channel."""
-        return (Work.MAILS if channel is Channel.EMAIL else Work.WEBHOOKS) in self._due
 
     def run(self, stopping: threading.Event) -> None:
         """Ask until `stopping` is set."""

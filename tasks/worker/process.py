@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -22,7 +23,7 @@ from tasks.database import Database
 from tasks.intake import IntakePool
 from tasks.ledger.delivery import outbox
 from tasks.ledger.jobs import leases
-from tasks.ledger.reports.due_work import Work
+from tasks.ledger.reports.due_work import OF_CHANNEL, Work
 from tasks.maintenance.alert_monitor import AlertMonitor
 from tasks.maintenance.reconciler import Reconciler
 from tasks.maintenance.replayer import Replayer
@@ -112,12 +113,12 @@ class WorkerProcess:
         self.heartbeat = Heartbeat(heartbeat_database, self.settings, self.name, slots)
         transaction, settings = self.database.transaction, self.settings
         self.dispatcher = Dispatcher(transaction, queue, WOKEN_POLL_SECONDS)
-        self.watch = watch = DueWatch(self.database, settings, self.dispatcher.wake)
+        self.watch = DueWatch(self.database, settings, self.dispatcher.wake)
         self.handler = DeliveryHandler(tools, self.heartbeat, self.name, self.dispatcher.wake)
-        self.reconciler = Reconciler(transaction, settings, self.dispatcher.wake, watch.is_due(Work.SWEEPS))
-        self.replayer = Replayer(transaction, settings, self.dispatcher.wake, watch.is_due(Work.REPLAYS))
-        self.response_cleanup = ResponseCleanup(transaction, settings, tools.provider, watch.is_due(Work.RESPONSES))
-        self.senders = senders(transaction, settings, watch.is_notification_due)
+        self.reconciler = Reconciler(transaction, settings, self.dispatcher.wake)
+        self.replayer = Replayer(transaction, settings, self.dispatcher.wake)
+        self.response_cleanup = ResponseCleanup(transaction, settings, tools.provider)
+        self.senders = senders(transaction, settings)
         self.cleanup = OutboxCleanup(transaction, settings.queue_name)
         self.alert_monitor = AlertMonitor(transaction, settings)
         self.stopping = threading.Event()  # no new claims
@@ -130,14 +131,15 @@ class WorkerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         set_handler(self.handler)
+        is_due = self.watch.is_due
         loops: list[Loop] = [
             self.heartbeat.run,
             self.watch.run,
             self.dispatcher.run,
-            self.reconciler.run,
-            self.replayer.run,
-            self.response_cleanup.run,
-            *(sender.run for sender in self.senders),
+            partial(self.reconciler.run, is_due=is_due(Work.SWEEPS)),
+            partial(self.replayer.run, is_due=is_due(Work.REPLAYS)),
+            partial(self.response_cleanup.run, is_due=is_due(Work.RESPONSES)),
+            *(partial(sender.run, is_due=is_due(OF_CHANNEL[sender.channel])) for sender in self.senders),
             self.cleanup.run,
             self.alert_monitor.run,
             self._schedule,

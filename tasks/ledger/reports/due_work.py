@@ -24,6 +24,10 @@ class Work(StrEnum):
     RESPONSES = "responses"
 
 
+OF_CHANNEL = {Channel.EMAIL: Work.MAILS, Channel.WEBHOOK: Work.WEBHOOKS}
+"""The kind of work that sends the notifications of a channel."""
+
+
 def _query() -> Select[bool, bool, bool, bool, bool, bool]:
     queue, lane = parameter("queue", String()), parameter("lane", String())
     retention = func.now() - func.make_interval(0, 0, 0, parameter("retention_days", Integer()))

@@ -116,7 +116,7 @@ def test_a_loop_that_has_nothing_to_do_asks_nothing(database: Database, settings
         raise AssertionError("it asked the database")
 
     quick = settings.model_copy(update={"sweep_seconds": 0.01})
-    Reconciler(transaction, quick, lambda: None, is_due).run(stopping)  # type: ignore[arg-type]
+    Reconciler(transaction, quick, lambda: None).run(stopping, is_due)  # type: ignore[arg-type]
     assert len(asked) == 3
 
 
