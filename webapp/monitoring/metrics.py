@@ -17,13 +17,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 from sqlalchemy import text
 
+from tasks.ledger.delivery.fair_order import SEEN_WITHIN_SECONDS
 from tasks.ledger.reports import current, last_hour
 from tasks.ledger.reports.current import Now
 from tasks.ledger.reports.last_hour import QUANTILES, Durations, LastHour
 from tasks.ledger.states import LaneState, State
 from webapp.database import transaction
 from webapp.extensions import limiter
-from webapp.jobs.worker_presence import WORKER_SEEN_WITHIN_SECONDS
 from webapp.services import services
 
 metrics = Blueprint("metrics", __name__)
@@ -56,7 +56,7 @@ def _read() -> SiteCollector:
             session,
             queue=settings.queue_name,
             lane=settings.lane,
-            alive_seconds=WORKER_SEEN_WITHIN_SECONDS,
+            alive_seconds=SEEN_WITHIN_SECONDS,
             renewal=settings.renewal,
         )
         return SiteCollector(now, last_hour.last_hour(session), last_hour.jobs_estimate(session))

@@ -8,13 +8,14 @@ from decimal import Decimal
 
 from sqlalchemy.orm import Session
 
+from tasks.ledger.delivery.fair_order import SEEN_WITHIN_SECONDS
 from tasks.ledger.reports import current
 from tasks.ledger.reports.current import Now
 from tasks.ledger.reports.last_day import LastDay, Spread
 from tasks.ledger.states import LaneState, State
 from tasks.pricing import cost_of_tokens
 from tasks.settings import Settings
-from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS, WORKER_SEEN_WITHIN_SECONDS
+from webapp.jobs.worker_presence import LONGER_THAN_USUAL_SECONDS
 from webapp.ops.charts import Chart, chart
 
 SECONDS = "s"
@@ -26,7 +27,7 @@ def now_of(session: Session, settings: Settings) -> Now:
         session,
         queue=settings.queue_name,
         lane=settings.lane,
-        alive_seconds=WORKER_SEEN_WITHIN_SECONDS,
+        alive_seconds=SEEN_WITHIN_SECONDS,
         renewal=settings.renewal,
     )
 
