@@ -172,12 +172,16 @@ def too_large(error: RequestEntityTooLarge) -> ResponseReturnValue:
 
 def page_or_404(job_id: uuid.UUID) -> StatusPage:
     """Return the user's job. Aborts with 404 if there is none, also for a job of another account."""
-    page = _page(job_id)
-    if page is not None and deadlines.enforce([page.job]):
-        page = _page(job_id)
+    page = _page_in_time(job_id)
     if page is None:
         abort(404)
     return page
+
+
+def _page_in_time(job_id: uuid.UUID) -> StatusPage | None:
+    """Return the user's job, which is ended first if its deadline has passed. None if there is no such job."""
+    page = _page(job_id)
+    return _page(job_id) if page is not None and deadlines.enforce([page.job]) else page
 
 
 def _page(job_id: uuid.UUID) -> StatusPage | None:
@@ -226,11 +230,9 @@ def status(job_id: uuid.UUID) -> ResponseReturnValue:
 
 @login_required  # type: ignore[untyped-decorator]
 def _changed(job_id: uuid.UUID) -> ResponseReturnValue:
-    page = _page(job_id)
+    page = _page_in_time(job_id)
     if page is None:
         return _gone(job_id)
-    if deadlines.enforce([page.job]):
-        page = page_or_404(job_id)
     return fragment(page, announce=request.args.get("said") != polling.announcement_key(page.job))
 
 

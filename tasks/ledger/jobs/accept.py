@@ -77,9 +77,8 @@ def accept_job(session: Session, intent: Intent, document: NewDocument, terms: T
     """
     # Keeping the document locks its row, so that retention cannot delete the content until this transaction ends.
     fingerprint = fingerprint_of(document.content, document.kind)
-    return _accept(
-        session, intent, _keep_document(session, intent.account_id, document, fingerprint), fingerprint, terms
-    )
+    document_id = _keep_document(session, intent.account_id, document, fingerprint)
+    return _accept(session, intent, document_id, fingerprint, terms)
 
 
 def accept_job_for_document(session: Session, intent: Intent, document_id: uuid.UUID, terms: Terms) -> AcceptedJob:

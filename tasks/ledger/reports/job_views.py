@@ -140,33 +140,32 @@ def _in_utc(time: Any) -> Any:
 
 def _view(row: Row[Any]) -> JobView:
     """Return the view of a row of `_job_columns`, which may come from the driver as it is."""
-    job = row
-    state = State(job.state)
+    state = State(row.state)
     shows_next_attempt = state in TERMINAL or state is State.RETRY_WAIT
     return JobView(
-        id=job.id,
-        title=job.title,
-        workflow=job.workflow,
-        workflow_version=job.workflow_version,
-        options=job.options,
+        id=row.id,
+        title=row.title,
+        workflow=row.workflow,
+        workflow_version=row.workflow_version,
+        options=row.options,
         state=state,
-        revision=job.revision,
-        attempt=job.attempts if state in TERMINAL else min(job.attempts + 1, job.max_attempts),
-        max_attempts=job.max_attempts,
-        step=job.step,
-        progress_done=job.progress_done,
-        progress_total=job.progress_total,
-        next_attempt_at=_in_utc(job.next_attempt_at) if shows_next_attempt else None,
-        deadline_at=_in_utc(job.deadline_at),
-        error_category=job.error_category,
-        error_code=job.error_code,
-        created_at=_in_utc(job.created_at),
-        started_at=_in_utc(job.started_at),
-        claimed_at=_in_utc(job.claimed_at),
-        finished_at=_in_utc(job.finished_at),
-        content_deleted_at=_in_utc(job.content_deleted_at),
+        revision=row.revision,
+        attempt=row.attempts if state in TERMINAL else min(row.attempts + 1, row.max_attempts),
+        max_attempts=row.max_attempts,
+        step=row.step,
+        progress_done=row.progress_done,
+        progress_total=row.progress_total,
+        next_attempt_at=_in_utc(row.next_attempt_at) if shows_next_attempt else None,
+        deadline_at=_in_utc(row.deadline_at),
+        error_category=row.error_category,
+        error_code=row.error_code,
+        created_at=_in_utc(row.created_at),
+        started_at=_in_utc(row.started_at),
+        claimed_at=_in_utc(row.claimed_at),
+        finished_at=_in_utc(row.finished_at),
+        content_deleted_at=_in_utc(row.content_deleted_at),
         now=_in_utc(row.now),
-        document_id=job.document_id,
+        document_id=row.document_id,
         filename=row.filename,
         kind=row.kind,
         size_bytes=row.size_bytes,
@@ -174,7 +173,7 @@ def _view(row: Row[Any]) -> JobView:
         read_facts=row.read_facts,
         unknown_calls=row.unknown_calls,
         at_provider=row.at_provider,
-        fresh=job.fresh_run_key is not None,
+        fresh=row.fresh_run_key is not None,
     )
 
 
