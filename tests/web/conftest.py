@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -270,9 +271,9 @@ def rows(database: Database, statement: Any) -> list[Any]:
         return list(session.execute(statement).all())
 
 
-@pytest.fixture
-def database_statements(app: Flask) -> Iterator[list[str]]:
-    """Record the statements that the app sends to the database, BEGIN included."""
+@contextmanager
+def recorded_statements(app: Flask) -> Iterator[list[str]]:
+    """Record the statements that the app sends to the database while the block runs, BEGIN included."""
     sent: list[str] = []
 
     def record(*arguments: Any) -> None:
@@ -283,3 +284,10 @@ def database_statements(app: Flask) -> Iterator[list[str]]:
     event.listen(engine, "before_cursor_execute", record)
     yield sent
     event.remove(engine, "before_cursor_execute", record)
+
+
+@pytest.fixture
+def database_statements(app: Flask) -> Iterator[list[str]]:
+    """Record the statements of the app during the test."""
+    with recorded_statements(app) as sent:
+        yield sent

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from flask import Flask
 from pydantic import SecretStr
-from sqlalchemy import event, select, text
+from sqlalchemy import select, text
 
 from tasks.database import Database
 from tasks.ledger.models.notifications import Channel, Notice
@@ -19,9 +18,8 @@ from tests.support.fakes.mail_and_webhook_servers import mail_receiver
 from tests.support.mail_site import BASE, MAILING, link_in, owed_mails
 from tests.support.processes.processes import worker
 from tests.web.accounts.test_sign_in import without_token
-from tests.web.conftest import Browser, proof_in, rows
+from tests.web.conftest import Browser, proof_in, recorded_statements, rows
 from webapp.auth import api_tokens, passwords
-from webapp.extensions import db
 from webapp.models import Account, ApiToken
 
 PASSWORD = "a harbour at night"
@@ -143,21 +141,6 @@ def test_a_link_dies_after_an_hour_and_is_good_for_nothing_else(
     assert sign_in(Browser(mailing), PASSWORD) == 303
 
 
-@contextmanager
-def statements(app: Flask) -> Iterator[list[str]]:
-    """Record the database statements while the block runs."""
-    said: list[str] = []
-
-    def note(connection, cursor, statement, *_) -> None:
-        said.append(statement.split("(")[0])
-
-    with app.app_context():
-        engine = db.engine
-    event.listen(engine, "before_cursor_execute", note)
-    yield said
-    event.remove(engine, "before_cursor_execute", note)
-
-
 @pytest.mark.parametrize("path", ["/reset", "/register"])
 def test_a_known_and_an_unknown_address_get_the_same_answer_after_the_same_work(
     mailing: Flask, somebody: Browser, path: str
@@ -165,8 +148,9 @@ def test_a_known_and_an_unknown_address_get_the_same_answer_after_the_same_work(
     somebody.token(path)
     seen = []
     for email in (ADA, "eve@example.org"):
-        with statements(mailing) as said:
+        with recorded_statements(mailing) as sent:
             answer = somebody.post(path, {"email": email})
+        said = [statement.split("(")[0] for statement in sent]
         headers = {name: value for name, value in answer.headers.items() if name != "Set-Cookie"}
         seen.append((answer.status_code, without_token(answer.text.replace(email, "")), headers, said))
         assert "INSERT INTO notices " in said
