@@ -65,6 +65,7 @@ def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: P
     with programmed_site.database.transaction() as session:
         failed = factories.submit(session, programmed_site.account_id, b"a text that fails").job_id
         transitions.fail(session, factories.claim(session, failed), category=Category.QUOTA)
+        deleted = factories.submit(session, programmed_site.account_id, b"a text that is deleted").job_id
     output = run(
         [
             str(SCHEMATHESIS),
@@ -76,8 +77,9 @@ def test_schemathesis_finds_nothing(programmed_site: ProgrammedSite, tmp_path: P
         programmed_site,
         tmp_path,
         FAILED_JOB=str(failed),
+        DELETED_JOB=str(deleted),
     )
-    assert "No issues found" in output
+    assert "No issues found" in output, output
     tried = re.search(r"(\d+) generated, (\d+) passed", output)
     assert tried and int(tried[1]) == int(tried[2]) > 200, output
 
