@@ -57,8 +57,11 @@ def test_the_web_process_refuses_to_start_without_a_secret_of_its_own(addresses:
 
 
 @pytest.fixture
-def as_hosts_write_it(addresses: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Return the same database with a host's URL scheme, a password that must be encoded, and a parameter."""
+def as_hosts_write_it(addresses: dict[str, str], database: Database) -> Iterator[dict[str, str]]:
+    """Return the same database with a host's URL scheme, a password that must be encoded, and a parameter.
+
+    It is empty: a worker in burst mode does not end before a job that another test has left.
+    """
     with factories.role_with_few_connections(addresses, 20, password="p@ss%word/#") as ours:
         url = make_url(ours["DATABASE_URL"]).set(drivername="postgres")
         address = url.update_query_dict({"sslmode": "prefer"}).render_as_string(hide_password=False)
